@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <vector>
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
@@ -31,39 +29,38 @@ std::string final_name(const fs::path& path) {
              : name;
 }
 
-bool is_of_checkpoints(const fs::path& path) {
-  const std::string name = final_name(path);
-  return name == "latest" || name == kRemoved || name == kAgain || step_of(name);
+// Names that runs write into their folder, in the order in which they are removed: result.json says
+// that the run has finished, and must not outlive the run; without run.json the rest is not
+// recognised as a run.
+constexpr const char* kNames[] = {kResult,         kUnfinished,  kFailed,   "config.json",
+                                  "metrics.jsonl", kCheckpoints, "samples", kRecord};
+
+// Returns true for the name of a checkpoint, of a sample, or of another entry of their folders.
+bool is_of_steps(const fs::path& name) {
+  if (name == "latest" || name == kRemoved || name == kAgain) return true;
+  return step_of(name.stem()) && (!name.has_extension() || name.extension() == ".txt");
 }
 
-bool is_of_samples(const fs::path& path) {
-  const fs::path name = final_name(path);
-  return name.extension() == ".txt" && step_of(name.stem());
-}
-
-// The entries of `folder` that runs write, and the folder itself if it has no others.
-std::vector<fs::path> ours_in(const fs::path& folder, bool (*is_ours)(const fs::path& path)) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) return {};
-  const std::vector<fs::path> all = entries_of(folder);
-  std::vector<fs::path> ours;
-  std::ranges::copy_if(all, std::back_inserter(ours), is_ours);
-  if (ours.size() == all.size() && !fs::is_symlink(folder)) ours.push_back(folder);
-  return ours;
+// Throws SettingError if a run's folder has an entry that no run writes.
+void require_no_others(const fs::path& path) {
+  const auto require = [&](const fs::path& entry, bool is_ours) {
+    if (is_ours) return;
+    throw SettingError("`out` ", path.string(), " has ", entry.lexically_relative(path).string(),
+                       ", which no run writes; move it away, or name a new folder");
+  };
+  for (const fs::path& entry : entries_of(path)) {
+    const std::string name = final_name(entry);
+    require(entry, name == kLockFile || std::ranges::count(kNames, name) > 0);
+    if (name != kCheckpoints && name != "samples") continue;
+    for (const fs::path& inner : entries_of(entry)) require(inner, is_of_steps(final_name(inner)));
+  }
 }
 
 void remove_run(const fs::path& path) {
-  // Listed before anything is removed: a run with a folder that cannot be read stays whole.
-  const std::vector<fs::path> checkpoints = ours_in(path / kCheckpoints, is_of_checkpoints);
-  const std::vector<fs::path> samples = ours_in(path / "samples", is_of_samples);
-  // result.json first: it says that the run has finished, and must not outlive the run. The record
-  // last: without it the rest is not recognised as a run.
-  for (const char* file : {kResult, kUnfinished, kFailed, "config.json", "metrics.jsonl"})
-    erase(path / file);
-  for (const std::vector<fs::path>& list : {checkpoints, samples}) {
-    for (const fs::path& ours : list) erase(ours);
+  for (const std::string name : kNames) {
+    erase(path / name);
+    erase(path / ("." + name + ".partial"));
   }
-  erase(path / kRecord);
 }
 
 // Returns true if a folder has nothing in it but what a start that failed may have left: the lock
@@ -94,7 +91,7 @@ void check_place(const fs::path& path, EarlierRun earlier) {
   if (!is_run(path)) {
     throw SettingError(name, " and holds no run that `force` may replace; name a new folder");
   }
-  if (earlier == EarlierRun::replace) return;
+  if (earlier == EarlierRun::replace) return require_no_others(path);
   throw SettingError(name,
                      "; name a new folder, add `force` to replace the run in it, or continue that "
                      "run by `resume` ",

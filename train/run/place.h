@@ -37,7 +37,7 @@ void check_place_of_results(const std::filesystem::path& folder, const std::stri
                             bool (*replaces)(const std::filesystem::path& name));
 
 /// What becomes of an earlier run in the folder of a new one: the new run is refused, or replaces
-/// the files that runs write, and nothing else.
+/// it. A folder with files that no run writes is never touched.
 enum class EarlierRun { keep, replace };
 
 /// Locks the folder of a run that starts at step 0, and creates it if it is absent. Throws

@@ -29,18 +29,21 @@ TEST(Force, ReplacesNoFolderThatIsNoRun) {
 TEST(Force, RemovesOnlyWhatRunsWrite) {
   const TrainFolder folder;
   ASSERT_EQ(folder.train("--out run --quiet").exit_code, 0);
-  for (const char* name : {"samples/music.wav", "samples/step-3.wav", "checkpoints/mymodel.pt",
-                           "checkpoints/step-x", "notes"})
-    folder.file("run/" + std::string(name), "mine");
+  for (const std::string name : {"samples/music.wav", "samples/step-3.wav",
+                                 "checkpoints/mymodel.pt", "checkpoints/step-x", "notes"}) {
+    folder.file("run/" + name, "mine");
+    expect_refusal(folder.train("--out run --quiet --steps 2 --force"), 2,
+                   {"--out run has " + name + ", which no run writes; move it away"}, name);
+    EXPECT_EQ(folder.contents("run/" + name), "mine") << name;
+    EXPECT_TRUE(folder.has("run/checkpoints/step-3/model.safetensors")) << name;
+    fs::remove(folder / ("run/" + name));
+  }
   // Partial files, as a crash leaves them.
   fs::create_directory(folder / "run/checkpoints/.step-4.partial");
   folder.file("run/.config.json.partial", "{");
   ASSERT_EQ(folder.train("--out run --quiet --steps 2 --force").exit_code, 0);
-  for (const char* name : {"samples/music.wav", "samples/step-3.wav", "checkpoints/mymodel.pt",
-                           "checkpoints/step-x", "notes"})
-    EXPECT_EQ(folder.contents("run/" + std::string(name)), "mine") << name;
-  for (const char* name :
-       {"samples/step-3.txt", "checkpoints/step-3", "checkpoints/.step-4.partial"})
+  for (const char* name : {"samples/step-3.txt", "checkpoints/step-3",
+                           "checkpoints/.step-4.partial", ".config.json.partial"})
     EXPECT_FALSE(folder.has("run/" + std::string(name))) << name;
   EXPECT_TRUE(folder.has("run/checkpoints/step-2"));
 }
