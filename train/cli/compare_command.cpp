@@ -4,8 +4,8 @@
 #include "autograd/base/text.h"
 #include "data/built_in.h"
 #include "models/checkpoint/durable.h"
-#include "train/cli/board.h"
 #include "train/cli/commands.h"
+#include "train/cli/comparison_progress.h"
 #include "train/cli/training_flags.h"
 #include "train/compare/compare.h"
 #include "train/compare/result_files.h"
@@ -263,8 +263,8 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/)
   catch_interrupts();  // from here on a signal must leave the runs' folders whole
   const FolderLock lock(orders.folder,
                         orders.again ? FolderLock::Holders::one : FolderLock::Holders::many);
-  Board board(line.has("quiet") ? ProgressMode::never : progress);
-  const ComparisonResult result = run_comparison(planned, orders, board);
+  ComparisonProgress watcher(line.has("quiet") ? ProgressMode::never : progress);
+  const ComparisonResult result = run_comparison(planned, orders, watcher);
   write_results(result, orders.folder);
   std::cout << (line.has("json") ? results_text(comparison_json(result))
                                  : results_for_people(result, orders.folder));

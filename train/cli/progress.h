@@ -13,39 +13,52 @@ namespace headcount {
 /// always: one rewritten line in any case; never: nothing.
 enum class ProgressMode { automatic, always, never };
 
-/// Returns true if `mode` rewrites one line: `always`, and `automatic` if standard error is a
-/// terminal that can.
-bool rewrites(ProgressMode mode);
-
-/// Shortest time between two changes of a rewritten line.
-inline constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
-
-/// Rewrites the progress line of the terminal on standard error with `fields`, the most important
-/// first, and `separator` between them. Fields that do not fit the terminal's width are left out;
-/// only the first is ever cut.
-void rewrite_line(const std::vector<std::string>& fields, const std::string& separator);
-
 /// Loss as progress shows it: "2.5134".
 std::string loss_text(double loss);
 
 /// Duration as text: "41s", "4m10s", "2h05m".
 std::string duration_text(double seconds);
 
-/// Progress of a run on standard error: on a terminal one line that is rewritten, otherwise one
-/// plain line per interval.
+/// Time that `rest` steps will take if `done` steps took `seconds`: "ETA 4m10s".
+std::string eta_text(double seconds, Index done, Index rest);
+
+/// Progress on standard error: one line that is rewritten, or plain lines.
 class Progress {
  public:
-  /// Progress of a run that has done `steps_before` of its `steps` already. Its speed is measured
-  /// over the remaining steps.
-  Progress(ProgressMode mode, Index steps, Index tokens_per_step, Index steps_before = 0);
+  explicit Progress(ProgressMode mode);
   /// Ends the rewritten line, if there is one, so that later output starts on a new line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Returns true if anything is shown, and if it is one rewritten line: with `always`, and with
+  /// `automatic` if standard error is a terminal that can.
+  bool shown() const { return shown_; }
+  bool rewrites() const { return rewrites_; }
+
+  /// Returns true if the line is rewritten and was not for a tenth of a second.
+  bool is_due() const;
+  /// Rewrites the line with `fields`, the most important first, and `separator` between them.
+  /// Fields that do not fit the terminal's width are left out; only the first is ever cut.
+  void rewrite(const std::vector<std::string>& fields, const std::string& separator);
   /// Writes `line` on a line of its own, if progress is shown.
   void tell(const std::string& line);
 
+ private:
+  bool shown_, rewrites_, in_line_ = false;
+  std::chrono::steady_clock::time_point rewritten_{};
+};
+
+/// Progress of a training run: on a terminal the newest step, otherwise one plain line per
+/// interval.
+class RunProgress {
+ public:
+  /// Progress of a run that has done `steps_before` of its `steps` already. Its speed is measured
+  /// over the remaining steps.
+  RunProgress(ProgressMode mode, Index steps, Index tokens_per_step, Index steps_before = 0);
+
+  /// Writes `line` on a line of its own, if progress is shown.
+  void tell(const std::string& line) { progress_.tell(line); }
   /// Call after each step, with `validation_loss` if the step ended with an evaluation.
   void update(const StepResult& result, std::optional<double> validation_loss,
               double training_seconds);
@@ -53,11 +66,10 @@ class Progress {
  private:
   std::vector<std::string> fields(const StepResult& result, double training_seconds) const;
 
-  bool shown_, rewrites_, in_line_ = false;
+  Progress progress_;
   Index steps_, tokens_per_step_, steps_before_, interval_;
   std::optional<double> validation_loss_;
   Index validation_step_ = 0;  // of validation_loss_
-  std::chrono::steady_clock::time_point last_shown_{};
 };
 
 }  // namespace headcount

@@ -349,8 +349,8 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
 TrainingOutcome train(const CommandLine& line, Job& job, ProgressMode shown,
                       TrainingProfile* profile, Ranks& ranks) {
   const TrainOptions& options = job.options;
-  Progress progress(shown, options.steps,
-                    options.batch * options.model->context * options.accumulate, job.steps_done);
+  RunProgress progress(shown, options.steps,
+                       options.batch * options.model->context * options.accumulate, job.steps_done);
   RunEstimate estimate(options, job.learner, job.corpus, job.steps_done);
   progress.tell(estimate.sizes());
   const auto observe = [&](const StepResult& result, std::optional<double> validation,

@@ -66,7 +66,8 @@ using CacheLayer = std::vector<CacheBlock>;
 /// Measurements of one finished training run: one attention, one seed.
 struct RunResult {
   std::uint64_t seed = 0;
-  double validation_loss = 0;                  ///< nats per character of the validation split
+  double validation_loss = 0;  ///< of the validation split, nats per character, or per answer if
+                               ///< only answers count
   std::optional<double> tuning_loss;           ///< loss on the slice that `sweep` chooses by
   std::optional<double> answer_accuracy;       ///< share of answers (see Story) predicted right
   std::vector<AnswersAt> answers_by_distance;  ///< accuracy by distance, as in Evaluation

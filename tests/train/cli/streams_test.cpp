@@ -137,7 +137,7 @@ TEST(Terminal, ShowsAComparisonWithoutCuttingAnything) {
 TEST(Progress, MeasuresTheSpeedOfTheStepsSinceTheRunWasResumed) {
   testing::internal::CaptureStderr();
   {
-    Progress progress(ProgressMode::always, 1000, 100, 900);
+    RunProgress progress(ProgressMode::always, 1000, 100, 900);
     progress.update({.step = 910, .loss = 1, .learning_rate = 1, .gradient_norm = 1}, 1.0, 5);
   }
   const std::string line = testing::internal::GetCapturedStderr();
@@ -148,7 +148,7 @@ TEST(Progress, MeasuresTheSpeedOfTheStepsSinceTheRunWasResumed) {
 TEST(Progress, SaysNothingOfSpeedBeforeAStepWasTrained) {
   testing::internal::CaptureStderr();
   {
-    Progress progress(ProgressMode::always, 1000, 100, 900);
+    RunProgress progress(ProgressMode::always, 1000, 100, 900);
     progress.update({.step = 900, .loss = 1, .learning_rate = 1, .gradient_norm = 1}, 1.0, 0);
   }
   const std::string line = testing::internal::GetCapturedStderr();

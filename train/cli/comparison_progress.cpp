@@ -1,15 +1,11 @@
-#include "train/cli/board.h"
-
-#include <iostream>
+#include "train/cli/comparison_progress.h"
 
 #include "train/cli/command_line.h"
 
 namespace headcount {
 
-Board::Board(ProgressMode mode) : shown_(mode != ProgressMode::never), rewrites_(rewrites(mode)) {}
-
-void Board::update(const std::vector<RunPlan>& runs, std::span<const RunStatus> outcomes,
-                   std::span<const Need> needs) {
+void ComparisonProgress::update(const std::vector<RunPlan>& runs,
+                                std::span<const RunStatus> outcomes, std::span<const Need> needs) {
   const std::lock_guard lock(mutex_);
   const bool first = runs_ == nullptr;
   runs_ = &runs;
@@ -30,67 +26,50 @@ void Board::update(const std::vector<RunPlan>& runs, std::span<const RunStatus> 
   }
   if (!first) return;
   start_ = std::chrono::steady_clock::now();
-  if (shown_ && finished_ > 0)
-    std::cerr << finished_ << " of " << needed_ << " runs were finished before\n";
+  if (finished_ == 0) return;
+  progress_.tell(std::to_string(finished_) + " of " + std::to_string(needed_) +
+                 " runs were finished before");
 }
 
-Board::~Board() {
-  if (in_line_) std::cerr << '\n';
-}
-
-double Board::seconds_for(Index steps) const {
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  return seconds / static_cast<double>(steps_done_) * static_cast<double>(steps);
-}
-
-std::string Board::head() const {
+std::string ComparisonProgress::head() const {
   std::string text = std::to_string(finished_) + " of " + std::to_string(needed_) + " runs done";
   Index to_do = steps_needed_;
   for (const auto& [run, step] : under_way_) {
     if (needs_[run] == Need::now) to_do -= step.step;
   }
   if (steps_done_ == 0 || to_do <= 0) return text;
-  text += ", ETA " + duration_text(seconds_for(to_do));
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  text += ", " + eta_text(seconds, steps_done_, to_do);
   if (possible_ > 0) {
     text += ", with " + std::to_string(possible_) + " more that may be needed " +
-            duration_text(seconds_for(to_do + steps_possible_));
+            eta_text(seconds, steps_done_, to_do + steps_possible_);
   }
   return text;
 }
 
-void Board::rewrite() {
-  std::vector<std::string> fields = {head()};
-  for (const auto& [run, step] : under_way_) {
-    fields.push_back((*runs_)[run].name + ": step " + std::to_string(step.step) + ", loss " +
-                     loss_text(step.loss));
-  }
-  rewrite_line(fields, " | ");
-  in_line_ = true;
-}
-
-void Board::step(std::size_t run, const StepResult& result) {
+void ComparisonProgress::step(std::size_t run, const StepResult& result) {
   const std::lock_guard lock(mutex_);
   // The first step of a run counts as one: a run that resumes made the earlier ones before.
   const auto before = under_way_.find(run);
   steps_done_ += before == under_way_.end() ? 1 : result.step - before->second.step;
   under_way_[run] = result;
-  const auto now = std::chrono::steady_clock::now();
-  if (!shown_ || !rewrites_ || now - last_shown_ < kRewriteEvery) return;
-  last_shown_ = now;
-  rewrite();
+  if (!progress_.is_due()) return;
+  std::vector<std::string> fields = {head()};
+  for (const auto& [index, newest] : under_way_) {
+    fields.push_back((*runs_)[index].name + ": step " + std::to_string(newest.step) + ", loss " +
+                     loss_text(newest.loss));
+  }
+  progress_.rewrite(fields, " | ");
 }
 
-void Board::finish(std::size_t run, const RunStatus& outcome) {
+void ComparisonProgress::finish(std::size_t run, const RunStatus& outcome) {
   const std::lock_guard lock(mutex_);
   under_way_.erase(run);
-  if (!shown_) return;
-  if (in_line_) std::cerr << "\r\033[K";
-  in_line_ = false;
   const std::string how = outcome.result
                               ? "validation loss " + loss_text(outcome.result->validation_loss)
                               : "failed: " + as_flags(outcome.failure);
-  std::cerr << (*runs_)[run].name << ": " << how << " (" << head() << ")\n";
+  progress_.tell((*runs_)[run].name + ": " + how + " (" + head() + ")");
 }
 
 }  // namespace headcount

@@ -15,12 +15,9 @@ namespace headcount {
 
 /// Progress of a comparison on standard error: on a terminal one rewritten line with the loss of
 /// each run under way, otherwise one plain line per finished run. Thread-safe.
-class Board : public RunWatcher {
+class ComparisonProgress : public RunWatcher {
  public:
-  explicit Board(ProgressMode mode);
-  ~Board() override;
-  Board(const Board&) = delete;
-  Board& operator=(const Board&) = delete;
+  explicit ComparisonProgress(ProgressMode mode) : progress_(mode) {}
 
   void update(const std::vector<RunPlan>& runs, std::span<const RunStatus> outcomes,
               std::span<const Need> needs) override;
@@ -30,11 +27,9 @@ class Board : public RunWatcher {
  private:
   /// Beginning of the progress line: "3 of 20 runs done, ETA 4m10s".
   std::string head() const;
-  double seconds_for(Index steps) const;
-  void rewrite();
 
   const std::vector<RunPlan>* runs_ = nullptr;
-  bool shown_, rewrites_, in_line_ = false;
+  Progress progress_;
   std::size_t finished_ = 0, needed_ = 0, possible_ = 0;
   Index steps_done_ = 0;
   /// Steps of runs that have not ended, including the steps already done: of needed runs, and of
@@ -42,7 +37,7 @@ class Board : public RunWatcher {
   Index steps_needed_ = 0, steps_possible_ = 0;
   std::vector<Need> needs_;
   std::map<std::size_t, StepResult> under_way_;
-  std::chrono::steady_clock::time_point start_{}, last_shown_{};
+  std::chrono::steady_clock::time_point start_{};
   std::mutex mutex_;
 };
 
