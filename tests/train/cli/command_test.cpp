@@ -165,7 +165,7 @@ TEST_F(TrainCommand, FillsTheRunFolder) {
   }
   EXPECT_EQ(names,
             (std::set<std::string>{
-                "config.json", "run.json", "metrics.jsonl", "checkpoints/latest",
+                ".headcount-lock", "config.json", "run.json", "metrics.jsonl", "checkpoints/latest",
                 "checkpoints/step-3/SHA256SUMS", "checkpoints/step-3/config.json",
                 "checkpoints/step-3/model.safetensors", "checkpoints/step-3/optimizer.safetensors",
                 "checkpoints/step-3/tokenizer.json", "checkpoints/step-3/tokenizer_config.json",
