@@ -1,15 +1,14 @@
 #include "models/config_cache.h"
 
 #include <algorithm>
-#include <map>
+#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/configuration.h"
-#include "models/model_data.h"
+#include "models/layer_kinds.h"
 
 namespace headcount {
 
@@ -17,113 +16,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool contains(const Json& list, Index number) {
-  return std::ranges::find(list, Json(number)) != list.end();
-}
-
-bool contains_at(const Json& list, Index i, Index number) {
-  return list[static_cast<std::size_t>(i)] == number;
-}
-
-// Kinds of layers that a pattern of letters stands for, as in nemotron_h.
-std::vector<std::string> kinds_of_letters(const std::string& pattern) {
-  static const std::map<char, const char*> kKinds = {
-      {'M', "mamba"}, {'*', "full_attention"}, {'-', "mlp"}, {'E', "moe"}};
-  std::vector<std::string> kinds;
-  for (const char letter : pattern) {
-    const auto found = kKinds.find(letter);
-    if (found == kKinds.end())
-      throw DataError("'hybrid_override_pattern' has the letter '", letter, "'; known are M * - E");
-    kinds.emplace_back(found->second);
-  }
-  return kinds;
-}
-
-Index layer_count(const Configuration& c) {
-  const std::string pairs = c.rule("layer_pairs");  // key of the number of pairs of layers
-  const Index layers = pairs.empty() ? c.positive("num_hidden_layers") : 2 * c.positive(pairs);
-  constexpr Index kMostLayers = 100'000;
-  if (layers > kMostLayers)
-    throw DataError("'num_hidden_layers' ", layers, " is more than ", kMostLayers);
-  return layers;
-}
-
-// Kinds that the configuration lists, one a layer; none if it lists none.
-std::optional<std::vector<std::string>> listed_kinds(const Configuration& c) {
-  if (const Json* const pattern = c.find("hybrid_override_pattern");
-      pattern != nullptr && pattern->is_string())
-    return kinds_of_letters(pattern->get<std::string>());
-  for (const char* key : {"layer_types", "layers_block_type"}) {
-    const Json* const list = c.list(key);
-    if (list == nullptr) continue;
-    std::vector<std::string> kinds;
-    for (const Json& kind : *list) {
-      if (!kind.is_string()) refuse(key, kind, "it must be a list of texts");
-      kinds.push_back(kind.get<std::string>());
-    }
-    const Json* const layers = c.find("num_hidden_layers");
-    if (layers != nullptr && layer_count(c) != std::ssize(kinds))
-      throw DataError("'", key, "' has ", kinds.size(), " entries for 'num_hidden_layers' ",
-                      layer_count(c));
-    return kinds;
-  }
-  return {};
-}
-
-// Kinds of the layers where the configuration does not list them.
-std::vector<std::string> derived_kinds(const Configuration& c) {
-  const Index layers = layer_count(c);
-  const std::string other = c.rule("other"), every = c.rule("every");
-  Index period = c.number_rule("full_every", 0);
-  if (const std::string key = c.rule("full_every_key"); !key.empty()) {
-    const Json* const given = c.find(key);
-    if (given != nullptr && given->is_string()) {  // "LLLG"
-      period = std::ssize(given->get_ref<const std::string&>());
-    } else {
-      period = c.whole(key, period);
-    }
-  }
-  const Index full_at = c.whole("attn_layer_offset", c.number_rule("full_at", period - 1));
-  const Json* full_layers = nullptr;
-  for (const char* key : {"attn_layer_indices", "full_attn_idxs"}) {
-    if (full_layers == nullptr) full_layers = c.list(key);
-  }
-  const Json* const hybrid_layers = c.list("hybrid_layer_ids");
-  const Json* const ratios = c.list("compress_ratios");
-  const Json* const rotating = c.list("no_rope_layers");  // 0: a layer without RoPE
-  std::vector<std::string> kinds;
-  for (Index i = 0; i < layers; ++i) {
-    std::string kind = every.empty() ? "full_attention" : every;
-    if (other == "chunked_attention" && rotating != nullptr && i < std::ssize(*rotating)) {
-      kind = contains_at(*rotating, i, 0) ? "full_attention" : other;
-    } else if (period > 0) {
-      kind = i % period == full_at ? "full_attention" : other;
-    } else if (hybrid_layers != nullptr) {
-      kind = contains(*hybrid_layers, i) ? "hybrid" : other;
-    } else if (full_layers != nullptr) {
-      kind = contains(*full_layers, i) ? "full_attention" : other;
-    } else if (other == "mamba") {
-      kind = other;
-    } else if (c.find("max_window_layers") != nullptr) {
-      kind = i >= c.whole("max_window_layers") ? "sliding_attention" : "full_attention";
-    } else if (ratios != nullptr && i < std::ssize(*ratios)) {
-      const Json& ratio = (*ratios)[static_cast<std::size_t>(i)];
-      kind = ratio == 0   ? "sliding_attention"
-             : ratio == 4 ? "compressed_sparse_attention"
-                          : "heavily_compressed_attention";
-    } else if (c.rule("rows") == "v4") {
-      kind = i >= 2 && i % 2 == 1 ? "compressed_sparse_attention" : "heavily_compressed_attention";
-    }
-    kinds.push_back(std::move(kind));
-  }
-  if (c.rule("last") == "full") kinds.back() = "full_attention";
-  return kinds;
-}
-
 // Windows that a configuration names but its type does not use are none.
 Index window_of(const Configuration& c, const std::string& key) {
-  const Json* const used = c.find("use_sliding_window");
-  if (used != nullptr && !c.on("use_sliding_window")) return 0;
+  if (c.knows("use_sliding_window") && !c.on("use_sliding_window")) return 0;
   return c.whole(key, 0);
 }
 
@@ -158,43 +53,52 @@ Heads heads_of(const Configuration& c) {
 std::string window_text(Index window) { return "window of " + std::to_string(window); }
 
 void add_heads(CachedLayer& layer, const Heads& heads, Index window) {
-  layer.rows.push_back({.numbers = Count(2) * heads.kv_heads * heads.width,
+  layer.rows.push_back({.name = "keys and values",
+                        .numbers = Count(2) * heads.kv_heads * heads.width,
                         .window = window,
                         .vectors = 2 * heads.kv_heads});
   layer.kv_heads = heads.kv_heads;
 }
 
 // Multi-head latent attention, and the keys of its indexer if the layer has one of its own.
-void add_latent(CachedLayer& layer, const Configuration& c, Index i, bool indexed) {
+void add_latent(CachedLayer& layer, const Configuration& c, Index i, Index window, bool indexed) {
   const Index rope = c.whole("qk_rope_head_dim"), rank = c.positive("kv_lora_rank");
   const Count expanded = Count(c.positive("num_attention_heads")) *
                          (Count(c.positive("qk_nope_head_dim")) + rope + c.positive("v_head_dim"));
-  layer.rows.push_back({.numbers = Count(rank) + rope, .vectors = 2, .expanded = expanded});
+  layer.rows.push_back({.name = "latents",
+                        .numbers = Count(rank) + rope,
+                        .window = window,
+                        .vectors = 2,
+                        .expanded = expanded});
   if (!indexed) return;
   bool own = true;
   if (const Json* const indexers = c.list("indexer_types");
       indexers != nullptr && i < std::ssize(*indexers))
     own = (*indexers)[static_cast<std::size_t>(i)] == "full";
-  if (own) layer.rows.push_back({.numbers = c.positive("index_head_dim")});
+  if (own) layer.rows.push_back({.name = "index keys", .numbers = c.positive("index_head_dim")});
 }
 
 // DeepSeek-V4: rows of a window, rows pooled from blocks, and keys of an indexer for the latter.
 void add_compressed(CachedLayer& layer, const Configuration& c, const std::string& kind) {
   const Index width = c.positive("head_dim");
-  layer.rows.push_back({.numbers = width, .window = window_of(c, "sliding_window")});
+  layer.rows.push_back(
+      {.name = "rows", .numbers = width, .window = window_of(c, "sliding_window")});
   if (kind == "sliding_attention") return;
   const bool sparse = kind == "compressed_sparse_attention";
   Index block = sparse ? 4 : 128;
   if (c.find("compress_rates") != nullptr) block = c.nested("compress_rates").positive(kind, block);
-  layer.rows.push_back({.numbers = width, .block = block});
-  if (sparse) layer.rows.push_back({.numbers = c.positive("index_head_dim"), .block = block});
+  layer.rows.push_back({.name = "pooled rows", .numbers = width, .block = block});
+  if (sparse)
+    layer.rows.push_back(
+        {.name = "index keys", .numbers = c.positive("index_head_dim"), .block = block});
 }
 
 void add_mamba(CachedLayer& layer, const Configuration& c) {
-  const Index inner = c.positive("expand", 2) * c.positive("hidden_size");
+  Index inner = c.positive("expand", 2) * c.positive("hidden_size");
   const Index states = c.positive("state_size");
   layer.taps = c.positive("conv_kernel");
   if (c.rule("state") == "mamba") {
+    if (c.rule("every") == "mamba") inner = c.positive("intermediate_size", inner);
     layer.state += Count(inner) * states;
     layer.channels += inner;
     return;
@@ -226,8 +130,10 @@ void add_linear_attention(CachedLayer& layer, const Configuration& c) {
   const Index attention_heads = c.positive("num_attention_heads");
   const Index key_heads = c.positive("linear_num_key_heads", attention_heads);
   const Index value_heads = c.positive("linear_num_value_heads", attention_heads);
-  const Index key = c.positive("linear_key_head_dim");
-  const Index value = c.positive("linear_value_head_dim");
+  // As OLMo Hybrid has them; the other types have defaults.
+  const Index usual = 3 * c.positive("hidden_size") / (4 * key_heads);
+  const Index key = c.positive("linear_key_head_dim", usual);
+  const Index value = c.positive("linear_value_head_dim", 2 * key);
   layer.state += Count(value_heads) * key * value;
   layer.channels += Count(2) * key_heads * key + Count(value_heads) * value;
   layer.taps = c.positive("conv_kernel");
@@ -266,18 +172,19 @@ CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
   } else if (kind == "sliding_attention" || kind == "chunked_attention") {
     const bool chunks = kind == "chunked_attention";
     const Index window = window_of(c, chunks ? "attention_chunk_size" : "sliding_window");
-    layer.kind = window == 0
-                     ? "full attention"
-                     : (chunks ? "chunks of " + std::to_string(window) : window_text(window));
-    add_heads(layer, heads_of(c), window);
+    const std::string all = latent ? "latent" : "full attention";
+    layer.kind = window == 0 ? all
+                 : chunks    ? "chunks of " + std::to_string(window)
+                             : (latent ? "latent, " : "") + window_text(window);
+    latent ? add_latent(layer, c, i, window, false) : add_heads(layer, heads_of(c), window);
   } else if (latent) {
     layer.kind = "latent";
-    add_latent(layer, c, i, kind == "deepseek_sparse_attention");
+    add_latent(layer, c, i, 0, kind == "deepseek_sparse_attention");
   } else if (kind == "full_attention" || kind == "attention" || kind == "minimax_m3_sparse") {
     layer.kind = "full attention";
     add_heads(layer, full_heads_of(c), 0);
     if (kind == "minimax_m3_sparse")
-      layer.rows.push_back({.numbers = c.positive("index_head_dim", 128)});
+      layer.rows.push_back({.name = "index keys", .numbers = c.positive("index_head_dim", 128)});
   } else {
     throw DataError("the configuration has a layer of the unknown kind '", kind, "'");
   }
@@ -326,17 +233,57 @@ Count CachedRows::count(Index context) const {
   return held / block;
 }
 
-double CachedLayer::per_token() const {
+double CachedLayer::per_token(bool expanded) const {
   double all = 0;
-  for (const CachedRows& kept : rows)
-    all += static_cast<double>(kept.numbers.value()) / static_cast<double>(kept.block);
+  for (const CachedRows& kept : rows) {
+    const Count numbers = expanded ? kept.expanded : kept.numbers;
+    all += static_cast<double>(numbers.value()) / static_cast<double>(kept.block);
+  }
   return all;
 }
 
-double ConfigCache::per_token() const {
+void CachedLayer::set_kv_heads(Index heads) {
+  if (kv_heads == 0) return;
+  CachedRows& kept = rows.front();
+  kept.expanded = kept.numbers = Count(kept.numbers.value() / kv_heads) * heads;
+  kept.vectors = 2 * heads;
+  kv_heads = heads;
+}
+
+double ConfigCache::per_token(bool expanded) const {
   double all = 0;
-  for (const CachedLayer& layer : layers) all += layer.per_token();
+  for (const CachedLayer& layer : layers) all += layer.per_token(expanded);
   return all;
+}
+
+Index ConfigCache::kv_heads() const {
+  Index most = 0;
+  for (const CachedLayer& layer : layers) most = std::max(most, layer.kv_heads);
+  return most;
+}
+
+namespace {
+
+std::int64_t share(std::int64_t count, std::int64_t parts) { return (count + parts - 1) / parts; }
+
+}  // namespace
+
+ConfigCache ConfigCache::with_kv_heads(Index most) const {
+  ConfigCache changed = *this;
+  for (CachedLayer& layer : changed.layers)
+    layer.set_kv_heads(static_cast<Index>(
+        share(layer.kv_heads * std::int64_t{most}, std::max<Index>(1, kv_heads()))));
+  return changed;
+}
+
+ConfigCache ConfigCache::of_shard(Index shards) const {
+  ConfigCache one = *this;
+  for (CachedLayer& layer : one.layers) {
+    layer.state = Count(share(layer.state.value(), shards));
+    layer.channels = Count(share(layer.channels.value(), shards));
+    layer.set_kv_heads(static_cast<Index>(share(layer.kv_heads, shards)));
+  }
+  return one;
 }
 
 CacheNumbersOf ConfigCache::numbers(Index context_length, bool expanded) const {
@@ -360,14 +307,40 @@ bool ConfigCache::has_latents() const {
   });
 }
 
+namespace {
+
+// Every count below fits 64 bits, at up to 2^31 tokens of some bytes.
+void check_sizes(const ConfigCache& cache) {
+  constexpr double kMostOfToken = 1 << 29, kMostOnce = 0x1p50;
+  const auto once = static_cast<double>(cache.numbers(1).once.value());
+  if (cache.per_token(true) > kMostOfToken || once > kMostOnce) throw ShapeError("sizes");
+}
+
+ConfigCache read_sizes(const Json& config, const std::string& as);
+
+}  // namespace
+
 ConfigCache read_config_cache(const Json& config, const std::string& as) {
+  try {
+    ConfigCache cache = read_sizes(config, as);
+    check_sizes(cache);
+    return cache;
+  } catch (const ShapeError&) {
+    throw DataError(
+        "the cache of one token is larger than any model's; check 'num_hidden_layers', "
+        "'num_key_value_heads', 'head_dim' and the sizes of states");
+  }
+}
+
+namespace {
+
+ConfigCache read_sizes(const Json& config, const std::string& as) {
   if (!config.is_object()) throw DataError("the configuration is not a JSON object");
   const Json& text = text_of(config);
   ConfigCache cache;
   cache.type = type_of(config, text, as);
   const Configuration c(text, cache.type);
-  std::vector<std::string> kinds = listed_kinds(c).value_or(std::vector<std::string>());
-  if (kinds.empty()) kinds = derived_kinds(c);
+  const std::vector<std::string> kinds = layer_kinds(c);
   for (Index i = 0; i < std::ssize(kinds); ++i)
     cache.layers.push_back(layer_of(c, kinds[static_cast<std::size_t>(i)], i));
   if (const Index shared = c.whole("num_kv_shared_layers", 0); shared > 0)
@@ -380,23 +353,6 @@ ConfigCache read_config_cache(const Json& config, const std::string& as) {
   return cache;
 }
 
-const std::vector<ReleasedModel>& released_models() {
-  static const std::vector<ReleasedModel> all = [] {
-    std::vector<ReleasedModel> models;
-    for (const Json& model : Json::parse(kReleasedModels))
-      models.push_back({model.at("name"), model.at("source"), model.at("config")});
-    return models;
-  }();
-  return all;
-}
-
-const ReleasedModel& released_model(const std::string& name) {
-  std::vector<std::string> names;
-  for (const ReleasedModel& model : released_models()) {
-    if (model.name == name) return model;
-    names.push_back(model.name);
-  }
-  throw DataError("no released model is called '", name, "'", suggestion(name, names));
-}
+}  // namespace
 
 }  // namespace headcount

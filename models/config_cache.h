@@ -13,6 +13,7 @@ namespace headcount {
 
 /// Rows that a layer keeps of the tokens of one sequence.
 struct CachedRows {
+  std::string name;   ///< "keys and values", "latents", "index keys", "rows", "pooled rows"
   Count numbers;      ///< of a row, keys and values of all KV heads together
   Index window = 0;   ///< newest tokens that keep their rows; 0: all tokens
   Index block = 1;    ///< tokens that one row stands for
@@ -35,8 +36,11 @@ struct CachedLayer {
   Index kv_heads = 0;  ///< that tensor parallelism can share out; 0: none
 
   Count convolutions() const { return channels * (taps - 1); }
-  /// Numbers that a token adds, before windows are full: of a row of many tokens, its part.
-  double per_token() const;
+  /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
+  /// `expanded` as CachedRows::expanded.
+  double per_token(bool expanded = false) const;
+  /// The layer with this many KV heads, as wide as before; nothing changes if it has none.
+  void set_kv_heads(Index heads);
 };
 
 /// Numbers of one sequence, over all layers.
@@ -57,8 +61,15 @@ struct ConfigCache {
 
   /// Numbers after `context` tokens; `expanded` as CachedRows::expanded.
   CacheNumbersOf numbers(Index context, bool expanded = false) const;
-  double per_token() const;  ///< as CachedLayer::per_token, over all layers
+  /// As CachedLayer::per_token, over all layers; `expanded` as CachedRows::expanded.
+  double per_token(bool expanded = false) const;
   bool has_latents() const;
+  Index kv_heads() const;  ///< the most of a layer; 0: none has any
+  /// The model if its layers of most KV heads had `most`, others in proportion, rounded up.
+  ConfigCache with_kv_heads(Index most) const;
+  /// The share of one of `shards` GPUs: KV heads are shared out, and copied where there are fewer
+  /// of them than GPUs; latents are copied; states are shared out by heads.
+  ConfigCache of_shard(Index shards) const;
 };
 
 /// Reads a configuration. Keys that are missing have the defaults of transformers' class; the
@@ -66,16 +77,5 @@ struct ConfigCache {
 /// instead of `model_type`. Throws DataError that names a key whose value cannot be, and the
 /// nearest known type if the type is unknown.
 ConfigCache read_config_cache(const nlohmann::json& config, const std::string& as = "");
-
-/// A model that somebody released, with the sizes of its configuration.
-struct ReleasedModel {
-  std::string name;    ///< "llama-3.1-405b"
-  std::string source;  ///< where the sizes stand
-  nlohmann::json config;
-};
-/// All released models that the program knows, oldest first.
-const std::vector<ReleasedModel>& released_models();
-/// The released model of that name. Throws DataError that names the nearest.
-const ReleasedModel& released_model(const std::string& name);
 
 }  // namespace headcount

@@ -58,9 +58,9 @@ Index Configuration::whole(const std::string& key, std::optional<Index> otherwis
     if (otherwise) return *otherwise;
     throw DataError("the configuration has no '", key, "', and its type has no default for it");
   }
-  constexpr Index kMost = Index{1} << 31;
+  constexpr Index kMost = 2'147'483'647;  // which an Index of 32 bits can be, too
   const bool fits = value->is_number_integer() && !(*value < 0) && !(*value > kMost);
-  if (!fits) refuse(key, *value, "it must be a whole number from 0 to 2147483648");
+  if (!fits) refuse(key, *value, "it must be a whole number from 0 to 2147483647");
   return value->get<Index>();
 }
 

@@ -20,7 +20,7 @@ class Configuration {
 
   /// The value of `key`, or its default; null if it is null or missing and has no default.
   const nlohmann::json* find(const std::string& key) const;
-  /// A whole number from 0 to 2^31; `otherwise` if there is none.
+  /// A whole number from 0 to 2^31 - 1; `otherwise` if there is none.
   Index whole(const std::string& key, std::optional<Index> otherwise = {}) const;
   /// The same, at least 1.
   Index positive(const std::string& key, std::optional<Index> otherwise = {}) const;
@@ -31,8 +31,12 @@ class Configuration {
   /// The object of `key`, such as linear_attn_config, with the same rules.
   Configuration nested(const std::string& key) const;
 
-  /// A rule of the type; empty, or `otherwise`, if it has none of that name.
-  std::string rule(const char* name) const { return rules_.value(name, ""); }
+  /// Whether the type has a default for `key`, as it has where its class reads the key.
+  bool knows(const char* key) const { return rules_.at("defaults").contains(key); }
+  /// A rule of the type; `otherwise` if it has none of that name.
+  std::string rule(const char* name, const char* otherwise = "") const {
+    return rules_.value(name, otherwise);
+  }
   Index number_rule(const char* name, Index otherwise) const {
     return rules_.value(name, otherwise);
   }

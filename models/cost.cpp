@@ -43,7 +43,7 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     computed = std::max(computed, attention_forms(attention).size());
   }
   for (std::size_t form = 0; form < forms; ++form) {
-    CostRow row;
+    CostRow row{model};
     row.trained = form == 0;
     row.decodes = form + 1 == computed;
     row.layers = model->layers;
@@ -113,13 +113,18 @@ double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numb
          static_cast<double>(model->context);
 }
 
+nlohmann::json released_latents() { return {{"kv-rank", 512}, {"rope-dim", 64}}; }
+
 std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
-                                const CacheNumbers& numbers, std::vector<std::string>& left_out) {
+                                const CacheNumbers& numbers, std::vector<std::string>& left_out,
+                                const nlohmann::json& latents) {
   std::vector<CostRow> rows;
   const std::vector<LayerSpec> cycle = parse_attention_spec(given.text("attention")).cycle;
   const bool take_turns = cycle.size() > 1;
   for (const AttentionKind* kind : attention_kinds()) {
-    Given own = !take_turns && cycle.front().kind == kind ? given : others;
+    const bool chosen = !take_turns && cycle.front().kind == kind;
+    Given own = chosen ? given : others;
+    if (!chosen && (kind->name == "mla" || kind->name == "dsa")) own.put(latents);
     if (take_turns && has_scores(cycle) && !kind->attends) {  // as in the pattern
       for (const char* name : kLeftToScores) own.erase(name);
     }
@@ -128,7 +133,7 @@ std::vector<CostRow> cost_table(const Given& given, const Given& others, Index c
     try {
       model = resolve_model(own);
     } catch (const ShapeError& error) {
-      if (!take_turns && cycle.front().kind == kind && given.has("attention")) throw;
+      if (chosen && given.has("attention")) throw;
       left_out.push_back(std::string(kind->name) + ": " + error.what());
     }
     if (model) add_rows(rows, *model, context, numbers);
@@ -136,92 +141,6 @@ std::vector<CostRow> cost_table(const Given& given, const Given& others, Index c
   if (take_turns) add_rows(rows, resolve_model(given), context, numbers);
   if (rows.empty()) throw ShapeError(left_out.front());
   return rows;
-}
-
-namespace {
-
-// Layers of DeepSeek-V4: two of hca, then hca and csa in turn.
-nlohmann::json deepseek_v4() {
-  using namespace nlohmann::literals;
-  nlohmann::json settings = R"({"layers": 43, "dim": 4096, "heads": 64, "head-dim": 512,
-      "rope-dim": 64, "q-rank": 1024, "o-groups": 8, "o-rank": 1024, "index-heads": 64,
-      "index-head-dim": 128, "sinks": "on"})"_json;
-  const std::string hca = "hca128@128", csa = "csa4+512@128";
-  std::string layers = "2*" + hca;
-  for (int turn = 0; turn < 20; ++turn) layers += "/" + hca + "/" + csa;
-  settings["attention"] = layers + "/" + hca;
-  return settings;
-}
-
-}  // namespace
-
-const std::vector<KnownModel>& known_models() {
-  using namespace nlohmann::literals;
-  static const std::vector<KnownModel> all = {
-      {"gpt-2", "Radford et al. (2019); config.json of openai-community/gpt2",
-       R"({"attention": "mha", "layers": 12, "dim": 768, "heads": 12, "bias": "on"})"_json},
-      {"llama-2-7b", "Touvron et al. (2023); config.json of meta-llama/Llama-2-7b-hf",
-       R"({"attention": "mha", "layers": 32, "dim": 4096, "heads": 32})"_json},
-      {"llama-3-8b", "Grattafiori et al. (2024), table 3",
-       R"({"attention": "gqa8", "layers": 32, "dim": 4096, "heads": 32})"_json},
-      {"llama-3-70b", "Grattafiori et al. (2024), table 3",
-       R"({"attention": "gqa8", "layers": 80, "dim": 8192, "heads": 64})"_json},
-      {"mistral-7b",
-       "Jiang et al. (2023), table 1, without its window: config.json of mistralai/Mistral-7B-v0.3",
-       R"({"attention": "gqa8", "layers": 32, "dim": 4096, "heads": 32})"_json},
-      {"qwen3-8b", "Yang et al. (2025), table 1; config.json of Qwen/Qwen3-8B",
-       R"({"attention": "gqa8", "layers": 36, "dim": 4096, "heads": 32, "head-dim": 128})"_json},
-      {"deepseek-v2", "DeepSeek-AI (2024), section 3.1.2",
-       R"({"attention": "mla512+64", "layers": 60, "dim": 5120, "heads": 128, "head-dim": 128,
-           "q-rank": 1536, "nope-dim": 128, "v-dim": 128})"_json},
-      {"deepseek-v3", "DeepSeek-AI (2024), section 4.2",
-       R"({"attention": "mla512+64", "layers": 61, "dim": 7168, "heads": 128, "head-dim": 128,
-           "q-rank": 1536, "nope-dim": 128, "v-dim": 128})"_json},
-      {"deepseek-v3.2",
-       "DeepSeek-AI (2025), arXiv 2512.02556; config.json of deepseek-ai/DeepSeek-V3.2-Exp",
-       R"({"attention": "dsa512+64", "layers": 61, "dim": 7168, "heads": 128, "head-dim": 128,
-           "q-rank": 1536, "nope-dim": 128, "v-dim": 128, "index-heads": 64,
-           "index-head-dim": 128, "index-topk": 2048})"_json},
-      {"gemma-3-27b", "Gemma Team (2025), section 2.1; config.json of google/gemma-3-27b-it",
-       R"({"attention": "5*gqa@1024/gqa", "layers": 62, "dim": 5376, "heads": 32,
-           "head-dim": 128, "kv-heads": 16})"_json},
-      {"qwen3-next-80b",
-       "Qwen Team (2025); configuration of Qwen/Qwen3-Next-80B-A3B-Instruct as transformers has it",
-       R"({"attention": "3*deltax128/gqa", "layers": 48, "dim": 2048, "heads": 16,
-           "head-dim": 256, "kv-heads": 2, "gate": "on", "value-heads": 32, "key-heads": 16,
-           "v-dim": 128})"_json},
-      {"kimi-linear-48b",
-       "Kimi Team (2025), arXiv 2510.26692; config.json of "
-       "moonshotai/Kimi-Linear-48B-A3B-Instruct",
-       R"({"attention": "3*kda/mla/3*kda/mla/3*kda/mla/3*kda/mla/)"
-       R"(3*kda/mla/3*kda/mla/2*kda/mla", "layers": 27, "dim": 2304, "heads": 32,
-           "head-dim": 128, "kv-rank": 512, "q-rank": 0, "nope-dim": 128, "rope-dim": 64,
-           "v-dim": 128, "gate-bias": "off"})"_json},
-      {"gpt-oss-20b", "OpenAI (2025), arXiv 2508.10925; config.json of openai/gpt-oss-20b",
-       R"({"attention": "gqa8@128/gqa8", "layers": 24, "dim": 2880, "heads": 64, "head-dim": 64,
-           "sinks": "on", "bias": "on"})"_json},
-      {"gpt-oss-120b", "OpenAI (2025), arXiv 2508.10925; config.json of openai/gpt-oss-120b",
-       R"({"attention": "gqa8@128/gqa8", "layers": 36, "dim": 2880, "heads": 64, "head-dim": 64,
-           "sinks": "on", "bias": "on"})"_json},
-      {"gemma-3n-e4b", "Google (2025); configuration of google/gemma-3n-E4B as transformers has it",
-       R"({"attention": "4*gqa2@512/gqa2/4*gqa2@512/gqa2/4*gqa2@512/gqa2/4*gqa2@512/gqa2/)"
-       R"(4*share@512/share@0/4*share@512/share@0/4*share@512/share@0", "layers": 35,
-           "dim": 2048, "heads": 8, "head-dim": 256})"_json},
-      {"deepseek-v4", "DeepSeek-AI (2026); configuration of DeepseekV4 as transformers has it",
-       deepseek_v4()},
-      {"step-3", "StepFun (2025), arXiv 2507.19427; model card of stepfun-ai/step3",
-       R"({"attention": "mfa", "layers": 61, "dim": 7168, "heads": 64, "head-dim": 256,
-           "q-rank": 2048})"_json},
-  };
-  return all;
-}
-
-const KnownModel& known_model(std::string_view name) {
-  for (const KnownModel& model : known_models()) {
-    if (model.name == name) return model;
-  }
-  throw SettingError("`preset` must be one of ", joined(known_models(), &KnownModel::name),
-                     ", is '", name, "'");
 }
 
 }  // namespace headcount

@@ -50,6 +50,9 @@ double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numb
 
 /// Costs of one form of an attention at a given context.
 struct CostRow {
+  explicit CostRow(ModelPlan plan) : model(std::move(plan)) {}
+
+  ModelPlan model;
   std::string attention;  ///< value of the setting, with the forms: "gqa", "mla-absorbed"
   bool trained = false;   ///< true for the form that training uses
   bool decodes = false;   ///< true for the form that decoding chooses
@@ -67,18 +70,13 @@ std::span<const Index> long_contexts();
 /// layers have several kinds in turn; kinds other than its own have those of `others`. Another
 /// kind that does not fit the sizes is left out, and the reason added to `left_out`. Throws
 /// ShapeError if the attention in `given` does not fit the sizes, and if no kind fits.
+/// `latents` are settings of rows of MLA and DSA that are not the attention in `given`.
 std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
-                                const CacheNumbers& numbers, std::vector<std::string>& left_out);
+                                const CacheNumbers& numbers, std::vector<std::string>& left_out,
+                                const nlohmann::json& latents = nlohmann::json::object());
 
-/// Attention of a published model.
-struct KnownModel {
-  std::string name;    ///< "llama-3-8b"
-  std::string source;  ///< publication of the sizes
-  nlohmann::json settings;
-};
-/// All known models, in the order of help.
-const std::vector<KnownModel>& known_models();
-/// Known model of that name. Throws SettingError that lists the known names.
-const KnownModel& known_model(std::string_view name);
+/// Settings of the latents that a released model would have with MLA: DeepSeek's, of 512 numbers
+/// and a rotary key of 64.
+nlohmann::json released_latents();
 
 }  // namespace headcount

@@ -9,7 +9,45 @@
 
 namespace headcount {
 
-std::string laid_out(const std::vector<TextColumn>& columns) {
+namespace {
+
+// A cell of Markdown: its characters stand for themselves.
+std::string markdown_cell(std::string_view text) {
+  std::string cell;
+  for (const char c : text) {
+    if (std::string_view("\\|*_`<[").find(c) != std::string_view::npos) cell += '\\';
+    cell += c;
+  }
+  return cell;
+}
+
+// The cells become those of a table in Markdown: one heading, the line below it, the rows.
+TextColumn markdown_column(const TextColumn& column, std::size_t headings) {
+  TextColumn out{{""}, column.words};
+  for (std::size_t i = 0; i < column.cells.size(); ++i) {
+    const std::string cell = markdown_cell(column.cells[i]);
+    if (i >= headings) {
+      out.cells.push_back(cell);
+    } else if (!cell.empty()) {
+      out.cells.front() += (out.cells.front().empty() ? "" : " ") + cell;
+    }
+  }
+  out.cells.insert(out.cells.begin() + 1, column.words ? "---" : "---:");
+  return out;
+}
+
+}  // namespace
+
+std::string laid_out(const std::vector<TextColumn>& columns, Format format, std::size_t headings) {
+  if (format == Format::markdown) {
+    const std::size_t rows = columns.front().cells.size() - headings + 2;
+    std::vector<TextColumn> parts = {{std::vector<std::string>(rows, "|"), true}};
+    for (const TextColumn& column : columns) {
+      parts.push_back(markdown_column(column, headings));
+      parts.push_back(parts.front());
+    }
+    return laid_out(parts);
+  }
   std::vector<std::string> lines(columns.front().cells.size());
   for (const TextColumn& column : columns) {
     std::size_t width = column.width;

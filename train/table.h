@@ -13,6 +13,9 @@
 
 namespace headcount {
 
+/// How results are printed: as text for people, also as Markdown, or for programs.
+enum class Format { text, json, csv, markdown };
+
 template <class Row>
 struct Column {
   std::string heading;  ///< for people; "\n" between its lines
@@ -42,8 +45,10 @@ struct TextColumn {
   std::size_t width = 0;
 };
 
-/// The columns side by side, two spaces apart, without spaces at the ends of lines.
-std::string laid_out(const std::vector<TextColumn>& columns);
+/// The columns side by side, two spaces apart, without spaces at the ends of lines. As Markdown,
+/// which pastes into an issue, the first `headings` cells of a column are its heading.
+std::string laid_out(const std::vector<TextColumn>& columns, Format format = Format::text,
+                     std::size_t headings = 1);
 
 /// Splits `text` into `lines` lines without line ends; missing lines are empty and come first.
 std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines);
@@ -57,9 +62,10 @@ nlohmann::ordered_json or_null(const std::optional<double>& number);
 /// that is not one word is quoted; so is empty text, which differs from null.
 std::string csv_field(const nlohmann::ordered_json& value);
 
-/// Text table: headings and one line per row.
+/// Text table: headings and one line per row. As Markdown if that is the format.
 template <class Row>
-std::string text_table(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
+std::string text_table(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows,
+                       Format format = Format::text) {
   std::ptrdiff_t breaks = 0;
   for (const auto& column : columns) {
     breaks = std::max(breaks, std::ranges::count(column.heading, '\n'));
@@ -72,7 +78,7 @@ std::string text_table(const std::vector<Column<Row>>& columns, const std::vecto
     text.width = column.width;
     for (const Row& row : rows) text.cells.push_back(column.text(row));
   }
-  return laid_out(laid);
+  return laid_out(laid, format, static_cast<std::size_t>(breaks) + 1);
 }
 
 /// Lines of CSV: the keys, then one line per row, without line ends.

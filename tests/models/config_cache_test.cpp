@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "models/released_models.h"
+
 namespace headcount {
 namespace {
 
@@ -30,11 +32,12 @@ Count held_by_transformers(const ConfigCache& cache, Index tokens) {
   return all;
 }
 
-// 68 configurations with the defaults of most keys, and 115 with other sizes and missing keys. The
-// numbers were counted in the caches that transformers' own classes made.
+// 68 configurations with the defaults of most keys, 115 with other sizes and missing keys, and 274
+// random ones: windows, lists of kinds, sizes, and keys that are missing or unknown to the type.
+// The numbers were counted in the caches that transformers' own classes made.
 TEST(ConfigCache, HoldsAsManyNumbersAsTransformers) {
   const json cases = fixture("transformers_caches.json");
-  ASSERT_EQ(cases.size(), 183);
+  ASSERT_EQ(cases.size(), 457);
   for (const auto& [name, measured] : cases.items()) {
     const ConfigCache cache = read_config_cache(measured.at("config"));
     for (const auto& [tokens, numbers] : measured.at("numbers").items())
@@ -47,7 +50,7 @@ TEST(ConfigCache, HasPublishedSizes) {
   const std::map<std::string, Index> numbers_per_token = {{"llama-3.1-405b", 516'096 / 2},
                                                           {"deepseek-v3", 70'272 / 2},
                                                           {"minimax-m2", 253'952 / 2},
-                                                          {"gpt2-xl", 300 * 1024 / 2},
+                                                          {"gpt-2-xl", 300 * 1024 / 2},
                                                           {"qwen3-235b-a22b", 192'512 / 2}};
   for (const auto& [name, numbers] : numbers_per_token)
     EXPECT_EQ(read_config_cache(released_model(name).config).per_token(), numbers) << name;
@@ -84,6 +87,19 @@ TEST(ConfigCache, CountsTheVectorsThatInt8Scales) {
   EXPECT_EQ(llama.numbers(10).growing_vectors.value(), 32 * 2 * 8 * 10);
   const ConfigCache deepseek = read_config_cache(released_model("deepseek-v3").config);
   EXPECT_EQ(deepseek.numbers(10).growing_vectors.value(), 61 * 2 * 10);
+}
+
+TEST(ConfigCache, ChangesKvHeadsInProportionAndSharesThemOut) {
+  const ConfigCache llama = read_config_cache(released_model("llama-3.1-8b").config);
+  EXPECT_EQ(llama.kv_heads(), 8);
+  EXPECT_EQ(llama.with_kv_heads(2).per_token() * 4, llama.per_token());
+  EXPECT_EQ(llama.with_kv_heads(32).numbers(10).growing_vectors.value(), 32 * 2 * 32 * 10);
+  EXPECT_EQ(llama.of_shard(4).per_token() * 4, llama.per_token());
+  EXPECT_EQ(llama.of_shard(64).per_token() * 8, llama.per_token());
+  const ConfigCache latent = read_config_cache(released_model("deepseek-v3").config);
+  EXPECT_EQ(latent.kv_heads(), 0);
+  EXPECT_EQ(latent.of_shard(8).per_token(), latent.per_token());
+  EXPECT_EQ(latent.with_kv_heads(3).per_token(), latent.per_token());
 }
 
 TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {
@@ -126,7 +142,8 @@ TEST(ConfigCache, RefusesContradictionsAndNamesTheirKey) {
       {"num_hidden_layers", "32"},      {"num_hidden_layers", 1'000'000'000'000'000'000},
       {"num_attention_heads", 0},       {"num_attention_heads", 1.5},
       {"head_dim", json::array({128})}, {"layer_types", json::array({"full_attention"})},
-      {"layer_types", "full"},          {"hidden_size", false}};
+      {"layer_types", "full"},          {"hidden_size", false},
+      {"head_dim", 2'147'483'647}};
   for (const auto& [key, value] : faults)
     EXPECT_NE(changed(key, value).find(std::string("'") + key + "'"), std::string::npos)
         << key << " " << value << ": " << changed(key, value);

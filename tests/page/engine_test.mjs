@@ -35,6 +35,23 @@ const tests = {
     assert.equal(sum(plan("mha@16")) * 4, sum(plan("mha")));
     assert.equal(plan("mqa/share").layers[1].shares, 0);
   },
+  "the cache of a config.json is what the program counts"() {
+    const config = JSON.stringify({ model_type: "gemma3", text_config: { model_type: "gemma3_text",
+      num_hidden_layers: 12, hidden_size: 1024, num_attention_heads: 8, num_key_value_heads: 4,
+      head_dim: 128, sliding_window: 512 } });
+    writeFileSync(`${folder}/gemma.json`, config);
+    const flags = ["cost", "--config", `${folder}/gemma.json`, "--context", "8192"];
+    const engine = load(wasm), ask = { do: "cost", config, context: 8192 };
+    const own = engine.call(ask);
+    assert.equal(own.text, headcount(...flags));
+    assert.equal(own.kv_heads, 4);
+    assert.equal(own.figures.caches[0].cache.length, 12);
+    const bytes = ({ figures }) => figures.caches[0].points.find(([tokens]) => tokens === 8192)[1];
+    assert.equal(bytes(engine.call({ ...ask, kv_heads: 2 })) * 2, bytes(own));
+    assert.equal(engine.call({ ...ask, memory: "1GiB" }).text,
+      headcount(...flags, "--memory", "1GiB"));
+    assert.throws(() => engine.call({ ...ask, config: '{"model_type": "lama"}' }), /llama/);
+  },
   "a setting in an attention's name has priority over that of all attentions"() {
     const bytes = (settings) => load(wasm).call({ do: "plan",
       settings: { ...kLookup, ...settings } }).cache.bytes_per_token;

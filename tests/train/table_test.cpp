@@ -28,6 +28,14 @@ std::vector<Column<Fruit>> columns() {
            [](const Fruit& f) { return f.ripe; }, true}};
 }
 
+TEST(Table, IsMarkdownToo) {
+  EXPECT_EQ(
+      laid_out({{{"a", "name", "x|y*z"}, true}, {{"", "count", "20"}, false}}, Format::markdown, 2),
+      "|  a name    |  count  |\n"
+      "|  ---       |   ---:  |\n"
+      "|  x\\|y\\*z  |     20  |\n");
+}
+
 TEST(Table, AsTextHasNumbersAtTheRightAndHeadingsAboveThem) {
   EXPECT_EQ(text_table(columns(), kFruits),
             "               price\n"

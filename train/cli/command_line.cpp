@@ -292,6 +292,26 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   return line;
 }
 
+std::vector<Flag> with_format_flags(std::vector<Flag> flags) {
+  flags.push_back({"format", "print results as text, json, csv or markdown", true});
+  flags.push_back({"json", "short for --format json", false});
+  flags.push_back({"csv", "short for --format csv", false});
+  return flags;
+}
+
+Format output_format(const CommandLine& line) {
+  line.refuse_beside("json", {"csv", "format"}, ": both say how to print; name one of them");
+  line.refuse_beside("csv", {"format"}, ": both say how to print; name one of them");
+  const std::string name = line.has("json")  ? "json"
+                           : line.has("csv") ? "csv"
+                                             : line.get("format", "text");
+  constexpr std::string_view kNames[] = {"text", "json", "csv", "markdown"};  // as Format
+  const auto found = std::ranges::find(kNames, name);
+  if (found == std::end(kNames))
+    throw UsageError("--format must be text, json, csv or markdown, is '", name, "'");
+  return static_cast<Format>(found - std::begin(kNames));
+}
+
 void put_flags(const CommandLine& line, Given& given) {
   const auto is_other = [&](const std::string& name) {
     return name != "attention" && find_setting(given.known(), name) != nullptr;

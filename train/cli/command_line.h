@@ -6,6 +6,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/settings.h"
+#include "train/table.h"
 
 namespace headcount {
 
@@ -79,6 +80,12 @@ std::string command_text(const std::string& command, const std::vector<std::stri
 
 /// A message of the library in which settings, such as `kv-heads`, become flags: --kv-heads.
 std::string as_flags(std::string_view message);
+
+/// `flags` and those that say how results are printed: --format, and --json and --csv, which are
+/// short for it.
+std::vector<Flag> with_format_flags(std::vector<Flag> flags);
+/// The format that `line` asks for. Throws UsageError for an unknown one, and for several.
+Format output_format(const CommandLine& line);
 
 /// Splits the arguments after the subcommand into settings and flags. With --help among them it
 /// prints help on every setting and flag. Throws UsageError: for a flag that is unknown or given

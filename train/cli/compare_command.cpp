@@ -32,22 +32,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<Flag> kCompareFlags = {
-    {"preset", "start from a named set of settings, which flags override: " + preset_names(), true},
-    {"config",
-     "start from the settings in this config.json of a run, except its seed, its attention and the "
-     "sizes of that; flags override them",
-     true},
-    {"out",
-     "folder of all runs and results; default runs/compare-DATA. Processes started with the same "
-     "flags share the runs in it: any number, on all machines that see the folder, at any time",
-     true},
-    {"force",
-     "train all runs again, even finished ones; the results of all seeds of this command are "
-     "erased first, and no other process may share the folder",
-     false},
-    {"quiet", "show no progress", false},
-    {"json", "print results.json instead of the table", false}};
+const std::vector<Flag>& compare_flags() {
+  static const std::vector<Flag> flags = with_format_flags(
+      {{"preset", "start from a named set of settings, which flags override: " + preset_names(),
+        true},
+       {"config",
+        "start from the settings in this config.json of a run, except its seed, its attention and "
+        "the sizes of that; flags override them",
+        true},
+       {"out",
+        "folder of all runs and results; default runs/compare-DATA. Processes started with the "
+        "same flags share the runs in it: any number, on all machines that see the folder, at any "
+        "time",
+        true},
+       {"force",
+        "train all runs again, even finished ones; the results of all seeds of this command are "
+        "erased first, and no other process may share the folder",
+        false},
+       {"quiet", "show no progress", false}});
+  return flags;
+}
 
 // The default of --data.
 constexpr const char* kDefaultData = "lookup";
@@ -237,17 +241,20 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
                      report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
 }
 
-std::string results_for_people(const ComparisonResult& result, const fs::path& folder) {
-  return as_flags(comparison_table(result)) + "report " + (folder / "report.html").string() +
-         "\nverdict: " + verdict_text(result) + "\n";
+std::string results_in(Format format, const ComparisonResult& result, const fs::path& folder) {
+  if (format == Format::json) return results_text(comparison_json(result));
+  if (format == Format::csv) return comparison_csv(result);
+  return as_flags(comparison_table(result, format)) + "report " +
+         (folder / "report.html").string() + "\nverdict: " + verdict_text(result) + "\n";
 }
 
 }  // namespace
 
 int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/) {
   const CommandLine line =
-      parse_command_line(arguments, kCompareHelp, compare_settings(), kCompareFlags);
+      parse_command_line(arguments, kCompareHelp, compare_settings(), compare_flags());
   if (line.has("help")) return 0;
+  const Format format = output_format(line);
   const Given flags = flags_given(line, compare_settings());
   const Given common = common_settings(line, flags);
   const RunOrders orders = read_orders(line, flags, common, arguments);
@@ -266,8 +273,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/)
   ComparisonProgress watcher(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result = run_comparison(planned, orders, watcher);
   write_results(result, orders.folder);
-  std::cout << (line.has("json") ? results_text(comparison_json(result))
-                                 : results_for_people(result, orders.folder));
+  std::cout << results_in(format, result, orders.folder);
   if (result.diverged_runs > 0) return 4;
   return result.failed_runs > 0 ? 1 : 0;
 }

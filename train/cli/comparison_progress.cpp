@@ -1,6 +1,7 @@
 #include "train/cli/comparison_progress.h"
 
 #include "train/cli/command_line.h"
+#include "train/units.h"
 
 namespace headcount {
 

@@ -1,17 +1,20 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "models/cost.h"
+#include "models/released_models.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/config_cost.h"
-#include "train/cli/units.h"
+#include "train/cost_figures.h"
 #include "train/options.h"
 #include "train/run/loaded.h"
 #include "train/table.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -31,8 +34,8 @@ const std::vector<Flag> kCostFlags = {
     {"preset", "take the sizes of a well-known model; the list below names them", true},
     {"from", "take the sizes of this run folder, made by headcount train", true},
     {"list", "print the released models that --config knows by name", false},
-    {"csv", "print comma-separated values instead of tables", false},
-    {"json", "print one JSON object instead of tables", false}};
+    {"report", "write a page with the tables, caches drawn to scale, and curves to this file",
+     true}};
 
 std::string bytes_text(Count bytes) { return binary_text(static_cast<double>(bytes.value())); }
 
@@ -103,7 +106,7 @@ std::vector<Column<CostRow>> columns() {
 }
 
 // Costs at one context, with a mark at the attention of `origin`, in the form that decodes.
-std::string short_table(const std::vector<CostRow>& rows, const Origin& origin) {
+std::string short_table(const std::vector<CostRow>& rows, const Origin& origin, Format format) {
   std::vector<Column<CostRow>> shown_columns = columns();
   std::erase_if(shown_columns, [](const auto& column) { return column.heading.empty(); });
   const auto mark = [&](Row row) {
@@ -112,11 +115,11 @@ std::string short_table(const std::vector<CostRow>& rows, const Origin& origin) 
     return chosen ? "<- " + origin.mark : "";
   };
   shown_columns.push_back({"", "origin", mark, {}, true});
-  return text_table(shown_columns, rows);
+  return text_table(shown_columns, rows, format);
 }
 
 // The cache of all layers at long contexts, for each attention.
-std::string long_table(const std::vector<CostRow>& rows) {
+std::string long_table(const std::vector<CostRow>& rows, Format format) {
   TextColumn contexts{{"cache, all layers"}, true};
   for (const Index context : long_contexts()) {
     constexpr Index kKilo = 1024, kMega = kKilo * kKilo;
@@ -132,7 +135,7 @@ std::string long_table(const std::vector<CostRow>& rows) {
     column.cells.push_back(shown(row.attention));
     for (const Count bytes : row.long_cache_bytes) column.cells.push_back(bytes_text(bytes));
   }
-  return laid_out(table);
+  return laid_out(table, format);
 }
 
 // What attentions with pooled rows keep, by name, and what a reader of it should know.
@@ -151,27 +154,36 @@ std::string kept_notes(const std::vector<CostRow>& rows) {
 std::string stored(CacheType type, const std::string& type_name) {
   const CacheNumbers numbers = cache_numbers(type);
   const Index bytes = numbers.bytes_per_element, row = numbers.bytes_per_row;
-  return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes") + " a number" +
+  return counted(bytes, "byte") + " a number" +
          (row > 0 ? " and " + std::to_string(row) + " a row" : "") + " (" + type_name +
          "), states " + std::to_string(kStateBytes) + " (f32)";
 }
 
-void print_table(const std::vector<CostRow>& rows, const ModelSettings& config,
-                 const std::string& numbers, const Origin& origin) {
-  std::cout << config.layers << " layers, width " << config.dim << ", context " << config.context
-            << "; cached rows of tokens take " << numbers << "; MACs are multiply-accumulates;"
-            << " all but the last column are means per layer\n\n"
-            << short_table(rows, origin) << '\n'
-            << long_table(rows) << kept_notes(rows);
+std::string tables(const std::vector<CostRow>& rows, const ModelSettings& config,
+                   const std::string& numbers, const Origin& origin, Format format) {
+  return counted(config.layers, "layer") + ", width " + std::to_string(config.dim) + ", context " +
+         std::to_string(config.context) + "; cached rows of tokens take " + numbers +
+         "; MACs are multiply-accumulates; all but the last column are means per layer\n\n" +
+         short_table(rows, origin, format) + '\n' + long_table(rows, format) + kept_notes(rows);
 }
 
-void print_json(const std::vector<CostRow>& rows, Index layers, Index context, Index bytes) {
-  const nlohmann::ordered_json result = {{"context", context},
-                                         {"dtype_bytes", bytes},
-                                         {"state_dtype_bytes", kStateBytes},
-                                         {"layers", layers},
-                                         {"rows", json_rows(columns(), rows)}};
-  std::cout << result.dump(2) << '\n';
+// What a page draws of the attentions: each once, not in each of its forms.
+Json figures_of(const std::vector<CostRow>& rows, Index context, CacheType type) {
+  std::vector<DrawnCache> caches;
+  for (const CostRow& row : rows) {
+    if (row.trained) caches.push_back(drawn_cache(shown(row.attention), row.model, type));
+  }
+  std::set<Index> contexts(long_contexts().begin(), long_contexts().end());
+  contexts.insert(context);
+  return cost_figures(caches, {contexts.begin(), contexts.end()}, 1, {});
+}
+
+Json json_of(const std::vector<CostRow>& rows, Index layers, Index context, Index bytes) {
+  return {{"context", context},
+          {"dtype_bytes", bytes},
+          {"state_dtype_bytes", kStateBytes},
+          {"layers", layers},
+          {"rows", json_rows(columns(), rows)}};
 }
 
 // What `given` says of sizes: a row of the table is of another attention, context or type.
@@ -179,6 +191,13 @@ nlohmann::ordered_json sizes_of(const Given& given) {
   nlohmann::ordered_json sizes = given.values();
   for (const char* name : {"context", "cache-dtype", "attention"}) sizes.erase(name);
   return sizes;
+}
+
+// Latents of a released model's MLA, but for what flags say of them.
+nlohmann::json latents_of(const CommandLine& line) {
+  nlohmann::json latents = released_latents();
+  for (const auto& [name, text] : line.settings) latents.erase(name);
+  return latents;
 }
 
 const SettingList& cost_settings() {
@@ -195,18 +214,17 @@ const SettingList& cost_settings() {
 int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   CommandHelp help = kCostHelp;
   help.examples += "\nModels for --preset:\n";
-  for (const KnownModel& model : known_models())
+  for (const ReleasedModel& model : known_models())
     help.examples += "  " + model.name + ": " + model.source + '\n';
-  std::vector<Flag> flags = kCostFlags;
+  std::vector<Flag> flags = with_format_flags(kCostFlags);
   flags.insert(flags.end(), config_cost_flags().begin(), config_cost_flags().end());
   const CommandLine line = parse_command_line(arguments, help, cost_settings(), flags);
   if (line.has("help")) return 0;
   line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
-  line.refuse_beside("json", {"csv"}, ": both say how to print; name one of them");
+  const Format format = output_format(line);
   if (line.has("list")) {
-    line.refuse_beside("list", {"config", "preset", "from", "json", "csv"},
-                       "; --list stands alone");
-    print_released_models();
+    line.refuse_beside("list", {"config", "preset", "from", "report"}, "; --list stands alone");
+    print_released_models(format);
     return 0;
   }
   if (line.has("config")) {
@@ -239,15 +257,18 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   const CacheType type = read_decode_options(given).cache_type;
   const CacheNumbers numbers = cache_numbers(type);
   std::vector<std::string> left_out;
-  const std::vector<CostRow> rows = cost_table(given, others, config.context, numbers, left_out);
+  const std::vector<CostRow> rows =
+      cost_table(given, others, config.context, numbers, left_out,
+                 line.has("preset") ? latents_of(line) : nlohmann::json::object());
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
-  if (line.has("json")) {
-    print_json(rows, config.layers, config.context, numbers.bytes_per_element);
-  } else if (line.has("csv")) {
-    for (const std::string& row : csv_lines(columns(), rows)) std::cout << row << '\n';
-  } else {
-    print_table(rows, config, stored(type, given.text("cache-dtype")), origin);
-  }
+  const auto text = [&](Format shape) {
+    return tables(rows, config, stored(type, given.text("cache-dtype")), origin, shape);
+  };
+  const std::string source = line.get("preset", line.get("from", "these sizes"));
+  write_cost_report(line, "KV cache of each attention in " + source, text,
+                    figures_of(rows, config.context, type));
+  print_as(format, text, csv_lines(columns(), rows),
+           [&] { return json_of(rows, config.layers, config.context, numbers.bytes_per_element); });
   return 0;
 }
 

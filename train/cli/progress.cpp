@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "autograd/base/text.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -28,13 +29,6 @@ bool rewrites_in(ProgressMode mode) {
 }  // namespace
 
 std::string loss_text(double loss) { return formatted("%.4f", loss); }
-
-std::string duration_text(double seconds) {
-  const auto whole = static_cast<long>(seconds + 0.5);
-  if (whole >= 3600) return formatted("%ldh%02ldm", whole / 3600, whole / 60 % 60);
-  if (whole >= 60) return formatted("%ldm%02lds", whole / 60, whole % 60);
-  return formatted("%lds", whole);
-}
 
 std::string eta_text(double seconds, Index done, Index rest) {
   return "ETA " + duration_text(seconds / static_cast<double>(done) * static_cast<double>(rest));

@@ -16,9 +16,6 @@ enum class ProgressMode { automatic, always, never };
 /// Loss as progress shows it: "2.5134".
 std::string loss_text(double loss);
 
-/// Duration as text: "41s", "4m10s", "2h05m".
-std::string duration_text(double seconds);
-
 /// Time that `rest` steps will take if `done` steps took `seconds`: "ETA 4m10s".
 std::string eta_text(double seconds, Index done, Index rest);
 

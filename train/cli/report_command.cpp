@@ -31,8 +31,7 @@ const std::vector<Flag> kReportFlags = {
      "one or more run folders, whose runs may still be training, or results.json files of "
      "comparisons; --from may be left out before them",
      true},
-    {"out", "folder for report.html, curves.json and curves.csv; default runs/report", true},
-    {"json", "print curves.json instead of the table", false}};
+    {"out", "folder for report.html, curves.json and curves.csv; default runs/report", true}};
 
 // Removes the words after the first one of --from from `arguments`, up to the next flag, and
 // returns them. Words at the front are those of --from, too.
@@ -68,8 +67,10 @@ ReportPart part_of_results(const std::string& file) {
 int report_command(const std::vector<std::string>& arguments, Ranks&) {
   std::vector<std::string> others = arguments;
   std::vector<std::string> sources = take_more_sources(others);
-  const CommandLine line = parse_command_line(others, kReportHelp, SettingList(), kReportFlags);
+  const CommandLine line =
+      parse_command_line(others, kReportHelp, SettingList(), with_format_flags(kReportFlags));
   if (line.has("help")) return 0;
+  const Format format = output_format(line);
   const std::string first =
       line.required("from", "name run folders that headcount train made, or results.json files");
   for (const std::string& source : sources) check_path("from", source);
@@ -97,12 +98,12 @@ int report_command(const std::vector<std::string>& arguments, Ranks&) {
   write_file_durably(out / "curves.json", curves.dump(2) + "\n");
   write_file_durably(out / "curves.csv", curves_csv(runs));
   write_file_durably(out / "report.html", report_page(parts));
-  if (line.has("json")) {
-    std::cout << curves.dump(2) << '\n';
+  if (format == Format::json || format == Format::csv) {
+    std::cout << (format == Format::json ? curves.dump(2) + "\n" : curves_csv(runs));
     return 0;
   }
   for (const ReportPart& part : parts) {
-    std::cout << part.table;
+    std::cout << part.table(format);
     if (!part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';
   }
   std::cout << "report " << (out / "report.html").string() << '\n';

@@ -3,31 +3,25 @@
 #include <sys/resource.h>
 
 #include "autograd/base/text.h"
-#include "train/cli/progress.h"
+#include "train/units.h"
 
 namespace headcount {
 
 namespace {
 
 // Peak resident memory of this process, bytes.
-std::size_t peak_memory() {
+double peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
 #ifdef __APPLE__
-  constexpr std::size_t kUnit = 1;  // bytes
+  constexpr double kUnit = 1;  // bytes
 #else
-  constexpr std::size_t kUnit = 1024;
+  constexpr double kUnit = 1024;
 #endif
-  return static_cast<std::size_t>(usage.ru_maxrss) * kUnit;
+  return static_cast<double>(usage.ru_maxrss) * kUnit;
 }
 
 }  // namespace
-
-std::string memory_text(std::size_t bytes) {
-  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
-  return mebibytes < 1024 ? formatted("%.1f MiB", mebibytes)
-                          : formatted("%.2f GiB", mebibytes / 1024);
-}
 
 std::string RunEstimate::sizes() const {
   const std::size_t buffers = 2 + learner_.optimizer->moments().size();  // values, gradients
@@ -36,7 +30,8 @@ std::string RunEstimate::sizes() const {
       "%s: %td parameters, %s with gradients and moments; %s: %td characters to train on, %td to "
       "evaluate on",
       options_.model->attention.c_str(), parameters,
-      memory_text(buffers * sizeof(Real) * static_cast<std::size_t>(parameters)).c_str(),
+      binary_text(static_cast<double>(buffers * sizeof(Real)) * static_cast<double>(parameters))
+          .c_str(),
       corpus_.name.c_str(), std::ssize(corpus_.train.tokens),
       std::ssize(corpus_.validation.tokens));
 }
@@ -62,8 +57,8 @@ std::optional<std::string> RunEstimate::measured(const StepResult& result,
       "about %s to go: %td step%s of %.1f ms, %td evaluation%s of %.1f s\n"
       "measured memory: a step %s, the process %s so far",
       duration_text(all).c_str(), rest, rest == 1 ? "" : "s", 1e3 * step, evaluations,
-      evaluations == 1 ? "" : "s", evaluation, memory_text(result.bytes).c_str(),
-      memory_text(peak_memory()).c_str());
+      evaluations == 1 ? "" : "s", evaluation,
+      binary_text(static_cast<double>(result.bytes)).c_str(), binary_text(peak_memory()).c_str());
 }
 
 }  // namespace headcount

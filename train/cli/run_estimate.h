@@ -9,9 +9,6 @@
 
 namespace headcount {
 
-/// Size of memory as text: "12.3 MiB".
-std::string memory_text(std::size_t bytes);
-
 /// Estimate of what a training run takes: its sizes before it starts; time and memory once its
 /// first steps were measured. The constructor's arguments must outlive it.
 class RunEstimate {

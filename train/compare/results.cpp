@@ -191,7 +191,7 @@ std::vector<std::string> notes(const ComparisonResult& result) {
   return sentences;
 }
 
-std::string results_table(const ComparisonResult& result) {
+std::string results_table(const ComparisonResult& result, Format format) {
   std::vector<std::string_view> keys = {"attention", "params", "kv_cache_bytes_per_token"};
   const std::size_t seeds = result.seeds.size();
   if (std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; }))
@@ -200,7 +200,9 @@ std::string results_table(const ComparisonResult& result) {
                            "learned", "paired_difference_mean"});
   if (result.question.metric == Metric::answers) keys.push_back("cost_median");
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});
-  std::string text = text_table(selected(comparison_columns(result), keys), result.variants);
+  std::string text =
+      text_table(selected(comparison_columns(result), keys), result.variants, format);
+  if (format == Format::markdown) text += '\n';
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
   }
@@ -213,14 +215,15 @@ std::string results_table(const ComparisonResult& result) {
     text += formatted("loss of %s: %.4f\n", baseline_name(result).c_str(), *result.baseline_loss);
   }
   if (const auto sweep = sweep_columns(result); !sweep.empty())
-    text += text_table(sweep, result.variants);
+    text += text_table(sweep, result.variants, format);
   return text;
 }
 
-std::string comparison_table(const ComparisonResult& result) {
-  std::string text = results_table(result);
+std::string comparison_table(const ComparisonResult& result, Format format) {
+  std::string text = results_table(result, format);
+  const char* const end = format == Format::markdown ? "\n\n" : "\n";
   for (const std::vector<std::string>& sentences : {notes(result), verdict_notes(result)}) {
-    for (const std::string& sentence : sentences) text += sentence + "\n";
+    for (const std::string& sentence : sentences) text += sentence + end;
   }
   return text;
 }

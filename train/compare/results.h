@@ -4,6 +4,7 @@
 #include <string>
 
 #include "train/compare/comparison.h"
+#include "train/table.h"
 
 namespace headcount {
 
@@ -28,9 +29,9 @@ std::string run_name(const VariantResult& variant, const RunResult& run);
 std::vector<std::string> notes(const ComparisonResult& result);
 
 /// Table for people with one row per attention, followed by failures, baselines and the sweep.
-std::string results_table(const ComparisonResult& result);
+std::string results_table(const ComparisonResult& result, Format format = Format::text);
 /// results_table followed by all notes, one a line.
-std::string comparison_table(const ComparisonResult& result);
+std::string comparison_table(const ComparisonResult& result, Format format = Format::text);
 /// CSV (RFC 4180) with one row per attention and a header of column names.
 std::string comparison_csv(const ComparisonResult& result);
 

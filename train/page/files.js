@@ -3,6 +3,7 @@
 import { checkSums } from "./checksums.js";
 import { byId, h, say, setText, tell } from "./dom.js";
 import { kNotTaken } from "./link.js";
+import { showModel } from "./model_cost.js";
 import { kMostCards, makeCard, setPhase, sharedSettings, state } from "./state.js";
 import { commonSettings, pieceCharacter, texts } from "./texts.js";
 import { endRuns, Run } from "./training.js";
@@ -240,7 +241,7 @@ async function droppedFiles({ items }) {
   return files;
 }
 
-// Opens files [{name, file}], or a promise of them: models, or one text, which
+// Opens files [{name, file}], or a promise of them: models, a config.json alone, or one text, which
 // `takeText(text, name)` gets.
 async function openFiles(given, takeText) {
   const place = byId("opened");
@@ -248,6 +249,11 @@ async function openFiles(given, takeText) {
   try {
     const list = await given;
     if (!list.length) return;
+    const [{ name: first, file: only }] = list;
+    if (list.length === 1 && first.endsWith(".json") && !first.endsWith(kSummary)) {
+      await showModel(await only.text(), first);
+      return;
+    }
     const wanted = list.filter(({ name }) => kOfModel.test(name) || name.endsWith(".zip") ||
       name.endsWith(kSummary));
     if (!wanted.length && list.length === 1) {

@@ -4,6 +4,7 @@ import { setUpCards } from "./cards.js";
 import { Slider } from "./controls.js";
 import { byId, h, on, setText, tell } from "./dom.js";
 import { setUpFiles } from "./files.js";
+import { setUpModel } from "./model_cost.js";
 import { durationText, numberText, plural } from "../view/format.js";
 import { readLink } from "./link.js";
 import { estimatedSeconds, planningEngine, replan } from "./planning.js";
@@ -112,6 +113,7 @@ setUpCards();
 setUpWatch();
 setUpAsk();
 setUpFiles(takeText);
+setUpModel();
 const seeds = new Slider({ label: "seeds", help: "trainings of each attention",
   values: Array.from({ length: kMostSeeds }, (_, i) => i + 1), value: 1 }, (value) => {
   state.seeds = value;

@@ -94,7 +94,7 @@ export function firstChoice(name, settings) {
   return choice;
 }
 
-function divisors(number) {
+export function divisors(number) {
   return Array.from({ length: number }, (_, i) => i + 1).filter((i) => number % i === 0);
 }
 

@@ -51,40 +51,40 @@ export function cacheAreas(layers, { x, y, width, height, scale, tokens, classOf
 }
 
 // Areas of a variant's `cache` in results.json at `tokens` tokens. A state, which has no rows, is
-// spread over the `context` of training.
+// spread over `context` tokens. A number of a block takes its `bytes`, or kBytes, which widen the
+// area.
 export const areasOf = (cache, tokens, context, spec) => cache.map((layer, i) =>
   layer.map((part) => {
-  const { name, heads, width, window, block, per_sequence: state } = part;
+  const { name, heads, width, window, block, per_sequence: state, bytes: each = kBytes } = part;
   const rows = Math.floor(Math.min(window || tokens, tokens) / (block || 1));
-  const numbers = heads * width * (state ? 1 : rows), perToken = heads * width / (state ? context
-    : block || 1);
-  return { name, heads, perToken, stored: perToken ? numbers / perToken : 0, rowsPerToken: state ? 0
-    : 1 / (block || 1),
-    bytes: kBytes * numbers,
+  const wide = heads * width * each / kBytes, bytes = kBytes * wide * (state ? 1 : rows);
+  const perToken = wide / (state ? context : block || 1);
+  return { name, heads, perToken, stored: perToken ? bytes / kBytes / perToken : 0,
+    rowsPerToken: state ? 0 : 1 / (block || 1), bytes,
     hover: `${spec}, layer ${i + 1}, ${name}: ${plural(heads, "head")} of ${numberText(width)} ` +
       `numbers, ` +
-      `${state ? "of the sequence" : plural(rows, "row")}, ${bytesText(kBytes * numbers)}` };
+      `${state ? "of the sequence" : plural(rows, "row")}, ${bytesText(bytes)}` };
 }));
 
-// Caches [{spec, cache}] of results.json in one picture, at the context of training and at `long`
-// tokens.
-export function cachesPicture(variants, { title, caption, context, long }) {
-  const kPanel = 236, kBetween = 20, kTop = 62, kHeading = 30, lefts = [14, 14 + kPanel + kBetween];
+// Caches [{spec, cache}] of results.json in one picture, at each of one or two `contexts`.
+export function cachesPicture(variants, { title, caption, contexts }) {
+  const kTop = 62, kHeading = 30, [context] = contexts;
+  const panel = contexts.length > 1 ? 236 : 492, lefts = [14, 14 + panel + 20];
   const high = variants.length > 8 ? 36 : variants.length > 4 ? 48 : 64;
   const at1 = variants.map(({ cache, spec }) => areasOf(cache, context, context, spec));
-  const scale = scaleOf(at1, kPanel), names = [...new Set(at1.flatMap(areaNames))];
+  const scale = scaleOf(at1, panel), names = [...new Set(at1.flatMap(areaNames))];
   const classOf = (name) => colourOf(1 + names.indexOf(name)); // black is for borders
   let out = "", y = kTop;
-  for (const [i, tokens] of [context, long].entries())
+  for (const [i, tokens] of contexts.entries())
     out += textAt(lefts[i], kTop - 8, `at ${numberText(tokens)} tokens`, "start", "quiet");
   for (const { spec, cache } of variants) {
-    for (const [i, tokens] of [context, long].entries()) {
+    for (const [i, tokens] of contexts.entries()) {
       const layers = areasOf(cache, tokens, context, spec), bytes = layers.flat().reduce((sum, a) =>
         sum + a.bytes, 0);
       out += `<text class="ink" x="${lefts[i]}" y="${decimal(y + 23)}">` +
         `${i ? "" : `<tspan class="label">${escaped(shortName(spec))}</tspan>`}` +
         `<tspan${i ? "" : ' dx="9"'}>${bytesText(bytes)}</tspan></text>\n` +
-        cacheAreas(layers, { x: lefts[i], y: y + kHeading, width: kPanel, height: high, scale,
+        cacheAreas(layers, { x: lefts[i], y: y + kHeading, width: panel, height: high, scale,
           tokens, classOf });
     }
     y += kHeading + high;

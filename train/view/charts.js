@@ -141,7 +141,7 @@ export function caches(r) {
     `tokens. On the right, the height of ${numberText(contextOf(r))} tokens stands for ` +
       `${numberText(kLongContext)}.`;
   return { file: "cache", title, caption,
-    svg: cachesPicture(drawn, { title, caption, context: contextOf(r), long: kLongContext }) };
+    svg: cachesPicture(drawn, { title, caption, contexts: [contextOf(r), kLongContext] }) };
 }
 
 export function trainingLoss(r) {

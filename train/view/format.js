@@ -16,9 +16,9 @@ export function signedText(value, decimals) {
   return value > 0 && /[1-9]/.test(text) ? "+" + text : text;
 }
 
-// "64 B", "1.5 KiB".
+// "64 B", "1.5 KiB", "2 TiB".
 export function bytesText(bytes) {
-  const units = ["B", "KiB", "MiB", "GiB"];
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   let unit = 0;
   for (; bytes >= 1024 && unit + 1 < units.length; ++unit) bytes /= 1024;
   const tenths = Math.round(bytes * 10) / 10;

@@ -56,7 +56,7 @@ std::string section(const ReportPart& part, bool alone) {
   out +=
       "</div>\n<h2>Results</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
       "aria-label=\"Results\">" +
-      element("pre", part.table) + "</div>\n";
+      element("pre", part.table(Format::text)) + "</div>\n";
   for (const std::string& note : part.notes) out += "<p class=\"note\">" + escaped(note) + "</p>\n";
   return out + "</section>\n";
 }
@@ -77,7 +77,7 @@ ReportPart comparison_part(const Json& results, bool can_try) {
   part.title = (named ? "Attention compared: " : "") + names_or_count(specs, "attention") +
                (named ? "" : " compared");
   part.verdict = results.at("verdict").at("text");
-  part.table = results_table(read);
+  part.table = [read](Format format) { return results_table(read, format); };
   // As they were written: files of earlier versions lack what their notes were made of.
   for (const Json* notes : {&results.at("verdict"), &results})
     for (const Json& note : notes->at("notes")) part.notes.push_back(note);
@@ -91,7 +91,7 @@ ReportPart runs_part(const std::vector<RunCurves>& runs) {
   ReportPart part;
   part.title =
       (runs.size() == 1 ? "Training run: " : "Training runs: ") + names_or_count(names, "run");
-  part.table = runs_table(runs);
+  part.table = [runs](Format format) { return runs_table(runs, format); };
   part.data = curves_json(runs);
   return part;
 }

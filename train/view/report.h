@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -19,11 +20,11 @@ inline constexpr const char* kTrainingPage = "headcount.html";
 
 /// A section of a report.
 struct ReportPart {
-  std::string title;               ///< "Attention compared: mha and mqa"
-  std::string verdict;             ///< sentence; empty for training runs
-  std::string table;               ///< as in a terminal
-  std::vector<std::string> notes;  ///< sentences below the table
-  nlohmann::ordered_json data;     ///< what report.js draws from
+  std::string title;                         ///< "Attention compared: mha and mqa"
+  std::string verdict;                       ///< sentence; empty for training runs
+  std::function<std::string(Format)> table;  ///< as in a terminal, text or Markdown
+  std::vector<std::string> notes;            ///< sentences below the table
+  nlohmann::ordered_json data;               ///< what report.js draws from
 };
 
 /// Section on a comparison from its results.json, also of earlier versions. With `can_try` it

@@ -2,6 +2,7 @@
 // passages as the attentions read them, settings, and how to repeat it. Made from the JSON inside
 // the page.
 import { chartsOf, onlyAnswers } from "./charts.js";
+import { costCharts } from "./cost.js";
 import { durationText, listText, mean, numberText, plural, signedText } from "./format.js";
 import { chart, escaped } from "./plot.js";
 import { kLossShades, kWeightShades, shadedText } from "./passage.js";
@@ -244,12 +245,15 @@ export function runsParts(runs) {
   };
 }
 
-// Fills the sections of the page from its JSON: [{results, can_try} or {runs}], one for each
-// section.
+const costParts = (cost) => ({ beside: costCharts(cost).map(figure).join(""), below: "" });
+
+// Fills the sections of the page from its JSON: [{results, can_try}, {runs} or {cost}], one for
+// each section.
 export function fillReport(page) {
   const data = JSON.parse(page.getElementById("data").textContent);
   for (const [i, part] of page.querySelectorAll(".part").entries()) {
-    const { beside, below } = data[i].runs ? runsParts(data[i].runs)
+    const { beside, below } = data[i].cost ? costParts(data[i].cost)
+      : data[i].runs ? runsParts(data[i].runs)
       : comparisonParts(data[i].results, data[i].can_try);
     part.querySelector(".beside").insertAdjacentHTML("beforeend", beside);
     part.insertAdjacentHTML("beforeend", below);

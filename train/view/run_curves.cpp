@@ -180,7 +180,7 @@ Json curves_json(const std::vector<RunCurves>& runs) {
   return {{"runs", std::move(all)}};
 }
 
-std::string runs_table(const std::vector<RunCurves>& runs) {
+std::string runs_table(const std::vector<RunCurves>& runs, Format format) {
   using Run = const RunCurves&;
   std::vector<Column<RunCurves>> columns;
   const auto add = [&](const char* heading, auto value, int decimals = 0, bool words = false) {
@@ -208,7 +208,7 @@ std::string runs_table(const std::vector<RunCurves>& runs) {
   add("val loss", newest("val_loss"), 4);
   if (std::ranges::any_of(runs, [](Run r) { return r.last("val_answer_accuracy").has_value(); }))
     add("answers right, %", newest("val_answer_accuracy", 100), 1);
-  return text_table(columns, runs);
+  return text_table(columns, runs, format);
 }
 
 std::string curves_csv(const std::vector<RunCurves>& runs) {

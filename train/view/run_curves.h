@@ -9,6 +9,7 @@
 
 #include "train/options.h"
 #include "train/run/record.h"
+#include "train/table.h"
 
 /// Training runs read from their folders, finished or not: settings and measurements, step by step.
 
@@ -40,7 +41,7 @@ std::vector<RunCurves> read_runs(const std::vector<std::string>& folders);
 nlohmann::ordered_json curves_json(const std::vector<RunCurves>& runs);
 
 /// Table for people with one row per run: name, attention, size and newest measurements.
-std::string runs_table(const std::vector<RunCurves>& runs);
+std::string runs_table(const std::vector<RunCurves>& runs, Format format = Format::text);
 
 /// CSV (RFC 4180) with a header and one line per run and step: run, step, train_loss, val_loss, ...
 /// A value that a step did not measure is empty.

@@ -84,6 +84,69 @@ TEST_F(ConfigCost, PrintsATableForPeople) {
   EXPECT_NE(output("--list").find("llama-3.1-405b"), std::string::npos);
 }
 
+TEST_F(ConfigCost, PrintsInEachFormat) {
+  const std::string flags = "--config gemma-3-4b --context 4k,128k ";
+  EXPECT_EQ(output(flags + "--format csv"), output(flags + "--csv"));
+  EXPECT_EQ(output(flags + "--format json"), output(flags + "--json"));
+  EXPECT_EQ(output(flags + "--format text"), output(flags));
+  const std::string markdown = output(flags + "--format markdown");
+  for (const char* line :
+       {"|  layers  |  keep            |", "\n|    ---:  |  ---", "\n|   131072  |"})
+    EXPECT_NE(markdown.find(line), std::string::npos) << line << "\n" << markdown;
+  EXPECT_GE(json::parse(output("--list --json")).size(), 60);
+  EXPECT_EQ(output("--list --csv").substr(0, 22), "model,bytes_per_token,");
+  EXPECT_NE(output("--preset gemma-3-27b --format markdown").find("5\\*gqa@1024/gqa"),
+            std::string::npos);
+}
+
+// The page holds what its script draws: layers with the bytes of each part, and curves up to the
+// context at which the memory is full.
+TEST_F(ConfigCost, WritesAPage) {
+  const auto figures = [&](const std::string& flags) {
+    output(flags + " --report " + (folder_ / "page.html").string());
+    const std::string page = folder_.contents("page.html"), begin = R"(id="data">)";
+    const auto at = page.find(begin) + begin.size();
+    EXPECT_NE(page.find("KV cache of "), std::string::npos);
+    return json::parse(page.substr(at, page.find("</script>", at) - at)).at(0).at("cost");
+  };
+  const json jamba = figures("--config jamba-v0.1 --context 4k --memory 1GiB --attention mha");
+  const json& drawn = jamba.at("caches").at(0);
+  double bytes = 0;
+  for (const json& layer : drawn.at("cache"))
+    for (const json& block : layer)
+      bytes += block.at("bytes").get<double>() * block.at("heads").get<double>() *
+               block.at("width").get<double>() * (block.contains("per_sequence") ? 1 : 4096);
+  EXPECT_EQ(bytes,
+            table("--config jamba-v0.1 --context 4k").at("contexts").at(0).at("cache_bytes"));
+  for (const json& each : jamba.at("caches"))
+    EXPECT_GE(each.at("points").back().at(1), jamba.at("room").at("bytes")) << each.at("spec");
+  const json llama = figures("--preset llama-3-8b");
+  EXPECT_EQ(llama.at("caches").size(), 15);
+  EXPECT_EQ(llama.at("caches").at(2).at("cache").size(), 32);
+}
+
+TEST_F(ConfigCost, SaysBothNumbersOfLatentsAndWhenStatesPay) {
+  const std::string latents = output("--config kimi-k2");
+  EXPECT_NE(latents.find("latents as published; engines that expand them"), std::string::npos);
+  const json k2 = table("--config kimi-k2");
+  EXPECT_EQ(k2.at("numbers_per_token"), 61 * (512 + 64));
+  EXPECT_EQ(k2.at("expanded_numbers_per_token"), 61 * 64 * (128 + 64 + 128));
+  // Of Kimi Linear: a state of 32 heads of 128 x 128 and three inputs of convolutions, in float32;
+  // rows of 576 numbers in bf16.
+  const json linear = table("--config kimi-linear-48b");
+  EXPECT_EQ(linear.at("state_context"), (4 * (32 * 128 * 128 + 9 * 32 * 128) + 1151) / 1152);
+  EXPECT_NE(output("--config kimi-linear-48b").find("from a context of"), std::string::npos);
+}
+
+TEST_F(ConfigCost, SharesMemoryAndWeightsOutToGpus) {
+  const std::string path = file(llama_);
+  file(R"({"metadata": {"total_size": 17179869184}})", "model.safetensors.index.json");
+  const json result = table("--config " + path + " --context 1024 --memory 10GiB --shards 2");
+  // 2 GiB are left on each; a token takes 64 KiB there.
+  EXPECT_EQ(result.at("longest_context"), 32'768);
+  EXPECT_EQ(result.at("contexts").at(0).at("batch_that_fits"), 32);
+}
+
 TEST_F(ConfigCost, RefusesWhatItCannotReadInOneLine) {
   expect_refusal(3, "--config " + file(R"({"model_type": "lama"})"), {"config", "lama", "llama"});
   expect_refusal(3, "--config " + file("{"), {"config.json"});
@@ -94,7 +157,10 @@ TEST_F(ConfigCost, RefusesWhatItCannotReadInOneLine) {
   expect_refusal(2, "--config " + llama + " --context 1k,x", {"context"});
   expect_refusal(2, "--config " + llama + " --preset llama-3-8b", {"preset"});
   expect_refusal(2, "--config " + llama + " --heads 4", {"heads", "config"});
-  expect_refusal(2, "--list --json", {"list", "json"});
+  expect_refusal(2, "--list --config llama-3-8b", {"list", "config"});
+  expect_refusal(2, "--config " + llama + " --format xml", {"format", "markdown", "xml"});
+  expect_refusal(2, "--config " + llama + " --format csv --json", {"format", "json"});
+  expect_refusal(3, "--config " + llama + " --report nowhere/page.html", {"nowhere"});
   expect_refusal(2, "--memory 24GiB", {"config"});
 }
 

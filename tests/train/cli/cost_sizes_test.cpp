@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/attention_spec.h"
+#include "models/released_models.h"
 #include "models/cost.h"
 #include "train/cli/cost_command.h"
 
@@ -80,7 +81,7 @@ TEST_F(CostCommand, TakesTheSizesOfAWellKnownModel) {
       {"gpt-2", 36'864},           {"llama-2-7b", 512 * 1024}, {"llama-3-8b", 128 * 1024},
       {"llama-3-70b", 320 * 1024}, {"mistral-7b", 128 * 1024}, {"qwen3-8b", 144 * 1024},
       {"deepseek-v2", 69'120},     {"deepseek-v3", 70'272}};
-  for (const KnownModel& model : known_models()) {
+  for (const ReleasedModel& model : known_models()) {
     if (!bytes_per_token.contains(model.name)) continue;  // its layers are not alike
     const std::string flags = "--preset " + model.name + " --cache-dtype bf16 --context 131072";
     const auto spec = model.settings.at("attention").get<std::string>();  // "gqa8"
@@ -209,7 +210,7 @@ TEST_F(CostCommand, RefusesSizesThatOverflow) {
 
 TEST_F(CostCommand, RefusesAnUnknownModelAndListsTheKnownOnes) {
   Names names = {"--preset", "gpt-9"};
-  for (const KnownModel& model : known_models()) names.push_back(model.name);
+  for (const ReleasedModel& model : known_models()) names.push_back(model.name);
   expect_refusal(2, "--preset gpt-9", names);
 }
 
@@ -234,7 +235,7 @@ TEST_F(CostCommand, RefusesUnknownFlagsAndDtypes) {
 
 TEST_F(CostCommand, HelpNamesTheModelsAndTheirSources) {
   const std::string help = output("--help");
-  for (const KnownModel& model : known_models()) {
+  for (const ReleasedModel& model : known_models()) {
     EXPECT_NE(help.find(model.name + ": " + model.source), std::string::npos) << model.name;
   }
 }

@@ -65,10 +65,5 @@ TEST_F(RunEstimateTest, HasNothingToSayOfARunThatIsOver) {
   for (Index step = 1; step <= 3; ++step) EXPECT_EQ(after(estimate, step, 1), "");
 }
 
-TEST(MemoryText, IsInUnitsThatSuit) {
-  EXPECT_EQ(memory_text(std::size_t{3} << 19), "1.5 MiB");
-  EXPECT_EQ(memory_text(std::size_t{5} << 29), "2.50 GiB");
-}
-
 }  // namespace
 }  // namespace headcount

@@ -392,6 +392,31 @@ def follows_a_report(reader, page, program, work):
     return {(folder / name).as_uri() for name in ("report.html", page.name)}
 
 
+def counts_a_readers_model(reader, program, work):
+    """A config.json that is dropped: the program's numbers, pictures, and sliders that change them."""
+    reader.open()
+    config = work / "config.json"
+    config.write_text(json.dumps({
+        "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 8192}))
+    reader.drop(config)
+    reader.until("document.querySelectorAll('#model-figures svg').length === 2", "it is drawn")
+    out = subprocess.run([program, "cost", "--config", config, "--context", "8192"],
+                         capture_output=True, text=True, check=True).stdout
+    check(reader.text("#model-table") == out, f"the page says {reader.text('#model-table')}")
+    reader.browser.run("const heads = document.querySelectorAll('#model-sliders input')[1]; "
+                       "heads.value = 0; heads.dispatchEvent(new Event('input'))")
+    reader.until("document.getElementById('model-table').textContent.includes('16 KiB a token')",
+                 "one KV head keeps an eighth")
+    reader.type("#model-memory", "24GiB")
+    reader.until("document.getElementById('model-table').textContent.includes('24 GiB of memory')",
+                 "the memory is taken")
+    config.write_text('{"model_type": "lama"}')
+    reader.drop(config)
+    reader.until("/llama/.test(document.getElementById('opened').textContent)",
+                 "an unknown model is refused")
+
+
 def tells_errors_and_goes_on(reader, work):
     reader.open()
     reader.click("input[value=own]")
@@ -505,6 +530,7 @@ def faults(browser, file, program, work):
         tells_which_seeds_diverged(reader)
         goes_on_after_an_empty_name(reader)
         own |= follows_a_report(reader, file, program, work)
+        counts_a_readers_model(reader, program, work)
         tells_errors_and_goes_on(reader, work)
         calls_nothing_enough_too_early(reader)
         needs_no_mouse(reader)

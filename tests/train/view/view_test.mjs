@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { chartsOf } from "../../../train/view/charts.js";
+import { costCharts } from "../../../train/view/cost.js";
 import { areasOf, cacheAreas, scaleOf } from "../../../train/view/cache_picture.js";
 import { kWeightShades, shadedText } from "../../../train/view/passage.js";
 import { axisOf, escaped, movedApart } from "../../../train/view/plot.js";
@@ -203,6 +204,31 @@ const runOf = (run, { loss = 1, steps = 60, validated = true, settings = {} } = 
     !differing.includes(">steps<"), differing);
   assert.ok(alike.includes('<th scope="row">steps</th><td>60</td>'));
   expectSound(below, "runs");
+}
+
+// Costs of caches: layers without rows, states alone, layers that share, and a memory.
+for (let i = 0; i < 50; ++i) {
+  const contexts = list(whole(1, 3), (k) => 4 ** (k + whole(1, 3))).sort((a, b) => a - b);
+  const block = () => ({ name: "rows <&", heads: whole(1, 4), width: whole(1, 99),
+    window: whole(0, 1) * 8, block: whole(1, 4), bytes: 1 + random() });
+  const state = { name: "state", heads: 1, width: whole(1, 999), per_sequence: true, bytes: 4 };
+  const caches = list(whole(1, 3), (k) => ({ spec: `model ${k}<`,
+    cache: list(whole(0, 200), () => [[], [block()], [state], [block(), state]][whole(0, 3)]),
+    points: contexts.map((tokens) => [tokens, whole(0, 1) * tokens]) }));
+  const room = random() < 0.5 ? { bytes: 100, name: "100 B of memory" } : undefined;
+  const charts = costCharts({ contexts, batch: 1, caches, room });
+  for (const { svg, caption } of charts) expectSound(svg, caption);
+  const drawn = caches.some(({ cache }) => cache.length);
+  assert.equal(charts.length, drawn ? 2 : 1);
+}
+// An area's size is its bytes, of whatever number type, and of a state at any context.
+for (const tokens of [64, 256]) {
+  const of = (part) => areasOf([[{ name: "k", heads: 2, width: 5, ...part }]], tokens, 64, "m")[0][0];
+  for (const part of [{ bytes: 2 }, { bytes: 1.5, window: 16 }, { bytes: 4, per_sequence: true }]) {
+    const { perToken, stored, bytes } = of(part);
+    assert.ok(Math.abs(perToken * stored * 4 - bytes) < 1e-9);
+    assert.equal(bytes, 10 * part.bytes * (part.per_sequence ? 1 : part.window ?? tokens));
+  }
 }
 
 // Colours stand out from the paper, and readers who see no red, no green or no blue tell any two

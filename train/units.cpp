@@ -1,4 +1,4 @@
-#include "train/cli/units.h"
+#include "train/units.h"
 
 #include <array>
 #include <map>
@@ -29,6 +29,17 @@ std::string decimal_text(double value) {
 
 std::string binary_text(double bytes) {
   return short_number(bytes, 1024, {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
+}
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole >= 3600) return formatted("%ldh%02ldm", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return formatted("%ldm%02lds", whole / 60, whole % 60);
+  return formatted("%lds", whole);
+}
+
+std::string counted(Index count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 double bytes_named(std::string_view setting, std::string_view text) {

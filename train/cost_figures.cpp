@@ -1,0 +1,118 @@
+#include "train/cost_figures.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace headcount {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Index kMostDrawn = 1000;  // layers: more would be thinner than a pixel
+
+Json state_block(const std::string& name, Count numbers) {
+  return {{"name", name},
+          {"heads", 1},
+          {"width", numbers.value()},
+          {"per_sequence", true},
+          {"bytes", kStateBytes}};
+}
+
+// Points of a curve: powers of two from 1024 tokens on, and the contexts themselves.
+std::vector<Index> points_of(const DrawnCache& cache, const std::vector<Index>& contexts,
+                             double most) {
+  constexpr Index kFirst = 1 << 10, kLast = 1 << 27;
+  std::vector<Index> points = contexts;
+  std::int64_t tokens = std::min(kFirst, contexts.front());
+  const auto goes_on = [&] {
+    return tokens < contexts.back() ||
+           (tokens <= kLast && cache.bytes(static_cast<Index>(tokens / 2)) < most);
+  };
+  for (; goes_on(); tokens *= 2) points.push_back(static_cast<Index>(tokens));
+  std::ranges::sort(points);
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  return points;
+}
+
+}  // namespace
+
+double bytes_of(Count numbers, Count vectors, CacheType type) {
+  const CacheNumbers bytes = cache_numbers(type);
+  return static_cast<double>(
+      (numbers * bytes.bytes_per_element + vectors * bytes.bytes_per_row).value());
+}
+
+DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache, CacheType type) {
+  Json layers = Json::array();
+  for (const CachedLayer& layer : cache.layers) {
+    Json blocks = Json::array();
+    for (const CachedRows& rows : layer.rows) {
+      const Index heads = &rows == &layer.rows.front() ? std::max<Index>(1, layer.kv_heads) : 1;
+      const std::int64_t numbers = rows.numbers.value();
+      blocks.push_back({{"name", rows.name},
+                        {"heads", heads},
+                        {"width", numbers / heads},
+                        {"window", rows.window},
+                        {"block", rows.block},
+                        {"bytes", bytes_of(rows.numbers, rows.vectors, type) /
+                                      static_cast<double>(std::max<std::int64_t>(1, numbers))}});
+    }
+    if (layer.state.value() > 0) blocks.push_back(state_block("state", layer.state));
+    if (layer.convolutions().value() > 0)
+      blocks.push_back(state_block("convolutions", layer.convolutions()));
+    layers.push_back(std::move(blocks));
+  }
+  return {name, std::move(layers), [cache, type](Index context) {
+            const CacheNumbersOf n = cache.numbers(context);
+            return bytes_of(n.growing + n.windowed, n.growing_vectors + n.windowed_vectors, type) +
+                   static_cast<double>((n.once * kStateBytes).value());
+          }};
+}
+
+DrawnCache drawn_cache(const std::string& name, const ModelPlan& model, CacheType type) {
+  const CacheNumbers numbers = cache_numbers(type);
+  Json layers = Json::array();
+  for (Index i = 0; i < model->layers; ++i) {
+    const AttentionPlan& attention = model->layer_attention(i);
+    Json blocks = Json::array();
+    for (const Kept& kept : describe(attention).keeps) {
+      if (model->writer(i) != i) break;  // it reads another layer's
+      const bool exact = kept.per_sequence || kept.exact;
+      blocks.push_back({{"name", kept.name},
+                        {"heads", kept.heads},
+                        {"width", kept.width},
+                        {"window", kept.block > 0 ? 0 : attention.window},
+                        {"per_sequence", kept.per_sequence},
+                        {"block", kept.block},
+                        {"bytes", exact ? static_cast<double>(kStateBytes)
+                                        : static_cast<double>(cache_bytes(type, kept.width, 1)) /
+                                              static_cast<double>(kept.width)}});
+    }
+    for (const CanonPart& part : canon_parts(*model, attention))
+      blocks.push_back(state_block(part.name, Count(part.channels) * (part.taps - 1)));
+    layers.push_back(std::move(blocks));
+  }
+  return {name, std::move(layers), [model, numbers](Index context) {
+            return static_cast<double>(kv_cache_bytes(model, context, numbers).value());
+          }};
+}
+
+Json cost_figures(const std::vector<DrawnCache>& caches, const std::vector<Index>& contexts,
+                  Index batch, const std::optional<Room>& room) {
+  const auto sequences = static_cast<double>(batch);
+  Json drawn = Json::array();
+  for (const DrawnCache& cache : caches) {
+    Json points = Json::array();
+    for (const Index tokens : points_of(cache, contexts, room ? room->bytes / sequences : 0))
+      points.push_back({tokens, sequences * cache.bytes(tokens)});
+    Json one = {{"spec", cache.name}, {"points", std::move(points)}};
+    if (std::ssize(cache.layers) <= kMostDrawn) one["cache"] = cache.layers;
+    drawn.push_back(std::move(one));
+  }
+  Json figures = {{"contexts", contexts}, {"batch", batch}, {"caches", std::move(drawn)}};
+  if (room) figures["room"] = {{"bytes", room->bytes}, {"name", room->name}};
+  return figures;
+}
+
+}  // namespace headcount

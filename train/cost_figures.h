@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/config_cache.h"
+#include "models/cost.h"
+
+namespace headcount {
+
+/// A KV cache that a page draws.
+struct DrawnCache {
+  std::string name;
+  /// Layers, each a list of blocks as in results.json, with the bytes of one of their numbers.
+  nlohmann::ordered_json layers;
+  std::function<double(Index)> bytes;  ///< of one sequence of so many tokens
+};
+DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache, CacheType type);
+DrawnCache drawn_cache(const std::string& name, const ModelPlan& model, CacheType type);
+
+/// Bytes of the numbers of one sequence; a state's are float32 in caches of every type.
+double bytes_of(Count numbers, Count vectors, CacheType type);
+
+/// Bytes that caches may take, and how a picture names them.
+struct Room {
+  double bytes;
+  std::string name;
+};
+
+/// What train/view/cost.js draws: the caches to scale at `contexts`, which ascend, and the bytes of
+/// `batch` sequences against context, up to where they exceed `room`.
+nlohmann::ordered_json cost_figures(const std::vector<DrawnCache>& caches,
+                                    const std::vector<Index>& contexts, Index batch,
+                                    const std::optional<Room>& room);
+
+}  // namespace headcount
