@@ -76,7 +76,7 @@ DrawnCache drawn_cache(const std::string& name, const ModelPlan& model, CacheTyp
   for (Index i = 0; i < model->layers; ++i) {
     const AttentionPlan& attention = model->layer_attention(i);
     Json blocks = Json::array();
-    for (const Kept& kept : describe(attention).keeps) {
+    for (const Kept& kept : cache_parts(attention)) {
       if (model->writer(i) != i) break;  // it reads another layer's
       const bool exact = kept.per_sequence || kept.exact;
       blocks.push_back({{"name", kept.name},
