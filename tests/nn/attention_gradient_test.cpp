@@ -80,6 +80,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"value-heads", {"4", "8"}},
       {"conv-taps", {"1", "2", "6"}},
       {"gate-bias", {"on", "off"}},
+      {"first-temperature", {"1", "0.5"}},
       {"tie-kv", {"off", "on"}},
       {"qk-norm", {"off", "on"}},
       {"latent-norm", {"on", "off"}},

@@ -1,56 +1,54 @@
-// An attention that a user of the library adds, in one file. It is linked into test programs whose
-// suites go over all attentions, and into a program of its own; nothing else names it.
-//
-// One row per KV head is key and value, beside one rotary key that all heads share:
-// q = [nope | rotated], key = [row | rotated shared key], value = row.
-#include <array>
-#include <memory>
-
 #include "nn/attention/attention.h"
 
 namespace headcount {
 namespace {
 
+/// Multi-query attention whose queries have a learned temperature t per head:
+/// softmax(t_i q_i k / sqrt(d)) v. `kv-heads` may be more than one, as in GQA.
 class OwnAttention : public Attention {
  public:
   OwnAttention(const AttentionPlan& c, LayerWeights& weights)
-      : Attention(c, c.whole("rope-dim"), {c.heads, c.head_dim}),
-        q_proj_(weights.matrix("q_proj", c.dim, c.heads * (c.head_dim + c.whole("rope-dim")))),
-        kv_proj_(weights.matrix("kv_proj", c.dim, c.whole("kv-heads") * c.head_dim)) {
-    const Index rope_dim = c.whole("rope-dim");
-    if (rope_dim > 0) shared_proj_ = weights.matrix("shared_proj", c.dim, rope_dim);
+      : Attention(c, c.head_dim, {c.heads, c.head_dim}),  // RoPE rotates whole heads
+        q_proj_(weights.matrix("q_proj", c.dim, c.heads * c.head_dim)),
+        k_proj_(weights.matrix("k_proj", c.dim, c.whole("kv-heads") * c.head_dim)),
+        v_proj_(weights.matrix("v_proj", c.dim, c.whole("kv-heads") * c.head_dim)),
+        temperature_(
+            weights.numbers("temperature", {c.heads},
+                            {Initializer::Kind::constant, c.number("first-temperature"), 0})) {
+    add_qk_norms(weights, {c.head_dim, c.head_dim});  // with --qk-norm on
   }
 
-  Var forward(Var x, Memory& memory) const override {
-    const Rows state = memory.keep("state", split_heads(kv_proj_(x), plan().whole("kv-heads")));
-    std::vector<Rows> key = {state};
-    if (shared_proj_)
-      key.push_back(memory.keep("shared", rotate(split_heads((*shared_proj_)(x), 1), memory)));
-    const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), plan().heads), memory));
-    key = normalize_for_scores(*x.tape, std::move(key));
-    return output(x,
-                  attention(q, key, state,
-                            options(*x.tape, plan().head_dim + plan().whole("rope-dim"), memory)));
+  Var forward(Var x, Memory& memory) const override {  // x [B, T, dim]
+    const Index groups = plan().whole("kv-heads");
+    const Var k_new = rotate(normed_keys(split_heads(k_proj_(x), groups)), memory);
+    const Rows k = memory.keep("k", normalize_for_scores(k_new));  // all tokens' [B, S, G, d]
+    const Rows v = memory.keep("v", split_heads(v_proj_(x), groups));
+    const Var q_new = rotate(normed_queries(split_heads(q_proj_(x), plan().heads)), memory);
+    const Var q = normalize_for_scores(q_new);      // [B, T, H, d]
+    const Var t = x.tape->parameter(temperature_);  // [H]
+    const Var scaled = transpose(transpose(q, 2, 3) * t, 2, 3);
+    return output(x, attention(scaled, k, v, options(*x.tape, plan().head_dim, memory)));
   }
 
  private:
-  Linear q_proj_, kv_proj_;
-  std::optional<Linear> shared_proj_;
+  Linear q_proj_, k_proj_, v_proj_;
+  ParameterId temperature_;
 };
 
 SettingList own_settings() {
-  return {{"kv-heads", "states", WholeRange{1}, of_owner(1)},
-          {"rope-dim", "width of the shared key", WholeRange{0}, of_owner(2)}};
+  return {shared_setting("kv-heads", of_owner(1)),
+          {"first-temperature", "the learned temperatures at the start", NumberRange{0}, 1.0}};
 }
 
 void check_own(const AttentionPlan& c) {
-  require_setting(c.heads % c.whole("kv-heads") == 0, "`kv-heads` does not divide `heads`");
-  require_setting(!c.rotary || c.whole("rope-dim") % 2 == 0, "`rope-dim` must be even");
+  require_kv_heads(c);
+  require_rotary_heads(c);
 }
 
 const AttentionKind kOwn = {.name = "own",
-                            .summary = "a state that is key and value, and a shared rotary key",
-                            .numbers = {"kv-heads", "rope-dim"},
+                            .summary = "multi-query with a learned temperature per head",
+                            .numbers = {"kv-heads"},
+                            .no_qk_norm = "",
                             .settings = own_settings,
                             .check = check_own,
                             .make = make_layer<OwnAttention>};

@@ -39,17 +39,17 @@ using OwnAttention = OwnProgram;
 
 TEST_F(OwnAttention, HasItsSettingsInHelp) {
   const std::string help = this->help();
-  EXPECT_NE(help.find("; own: states; default heads / 2 (heads with fox; 1 with own)"),
-            std::string::npos)
-      << help;
+  for (const char* shown : {"fox, own: KV heads", "(heads with fox; 1 with own)",
+                            "own: the learned temperatures at the start [1.0]"})
+    EXPECT_NE(help.find(shown), std::string::npos) << shown << "\n" << help;
   EXPECT_NE(help.find("kda, own"), std::string::npos) << "in the list of attentions";
 }
 
 TEST_F(OwnAttention, TrainsResumesSamplesAndEvaluatesInEveryCacheType) {
-  const std::string model = std::string(kModel) + " --attention own --kv-heads 2 --rope-dim 4";
+  const std::string model = std::string(kModel) + " --attention own --kv-heads 2";
   const nlohmann::json trained = json_of("train --steps 4 --out run" + model);
   EXPECT_EQ(trained["attention"], "own");
-  EXPECT_EQ(trained["kv_cache_bytes_per_token"], (2 * 4 + 4) * 4);  // two states, the shared key
+  EXPECT_EQ(trained["kv_cache_bytes_per_token"], 2 * 2 * 4 * 4);  // two heads of k and v
   EXPECT_EQ(json_of("train --resume run --steps 6")["steps"], 6);
   const std::string cached =
       json_of("sample --from run --tokens 12 --temperature 0")["text"].get<std::string>();
@@ -67,10 +67,10 @@ TEST_F(OwnAttention, IsCostedBesideTheOthers) {
 }
 
 TEST_F(OwnAttention, IsComparedWithMhaByItsSpec) {
-  const nlohmann::json result = json_of(
-      "compare --attention mha,own2+4 --seeds 2 --steps 3 --out study" + std::string(kModel));
+  const nlohmann::json result =
+      json_of("compare --attention mha,own2 --seeds 2 --steps 3 --out study" + std::string(kModel));
   ASSERT_EQ(result["variants"].size(), 2u) << result;
-  EXPECT_EQ(result["variants"][1]["spec"], "own2+4") << result["variants"][1];
+  EXPECT_EQ(result["variants"][1]["spec"], "own2") << result["variants"][1];
 }
 
 TEST_F(OwnAttention, RefusesSettingsThatAreNotItsOwn) {

@@ -158,6 +158,21 @@ TEST(Readme, ItsLinksAndPathsLeadToFiles) {
   EXPECT_GT(found, 20u);
 }
 
+// The C++ blocks of the tutorial, one below the other, are the attention that tests build.
+TEST(Readme, ItsTutorialShowsTheAttentionThatTestsBuild) {
+  std::istringstream lines(file_contents(kRoot / "nn/attention/README.md"));
+  std::string shown;
+  bool block = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("```")) {
+      block = !block && line == "```cpp";
+    } else if (block) {
+      shown += line + "\n";
+    }
+  }
+  EXPECT_EQ(shown, file_contents(kRoot / "tests/nn/own_attention.cpp"));
+}
+
 TEST(Readme, ExamplesOfTheHelpHaveFlagsThatThereAre) {
   const TrainFolder folder;
   for (const std::string command :
