@@ -147,6 +147,14 @@ const SettingList& compare_settings() {
   return list;
 }
 
+void require_intervals(const Given& given) {
+  if (!given.has("seeds") || !given.on("intervals")) return;
+  const SeedRange seeds = SeedRange::parse(given.text("seeds"));
+  if (seeds.last >= 2) return;
+  throw UsageError("--seeds ", seeds.text(),
+                   " gives no confidence intervals; give 2 or more, or --intervals off");
+}
+
 ComparisonOptions read_comparison_options(const Given& given, const Given& common,
                                           const Corpus& corpus) {
   ComparisonOptions options;
@@ -160,10 +168,6 @@ ComparisonOptions read_comparison_options(const Given& given, const Given& commo
   question.metric = given.has("metric") ? given.chosen("metric", kMetrics) : usual_metric(corpus);
   question.seeds =
       given.has("seeds") ? SeedRange::parse(given.text("seeds")) : usual_seeds(question);
-  if (question.seeds.last < 2 && question.intervals) {
-    throw UsageError("--seeds ", question.seeds.text(),
-                     " gives no confidence intervals; give 2 or more, or --intervals off");
-  }
   options.match = Match::parse(given.text("match"));
   if (given.has("sweep")) options.sweep = Sweep::parse(given.text("sweep"));
   options.passage = given.whole("sample");
@@ -256,6 +260,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/)
   if (line.has("help")) return 0;
   const Format format = output_format(line);
   const Given flags = flags_given(line, compare_settings());
+  require_intervals(flags);
   const Given common = common_settings(line, flags);
   const RunOrders orders = read_orders(line, flags, common, arguments);
   require_fast(read_precision(common), "choose f32");
