@@ -309,31 +309,6 @@ bool ConfigCache::has_latents() const {
 
 namespace {
 
-// Every count below fits 64 bits, at up to 2^31 tokens of some bytes.
-void check_sizes(const ConfigCache& cache) {
-  constexpr double kMostOfToken = 1 << 29, kMostOnce = 0x1p50;
-  const auto once = static_cast<double>(cache.numbers(1).once.value());
-  if (cache.per_token(true) > kMostOfToken || once > kMostOnce) throw ShapeError("sizes");
-}
-
-ConfigCache read_sizes(const Json& config, const std::string& as);
-
-}  // namespace
-
-ConfigCache read_config_cache(const Json& config, const std::string& as) {
-  try {
-    ConfigCache cache = read_sizes(config, as);
-    check_sizes(cache);
-    return cache;
-  } catch (const ShapeError&) {
-    throw DataError(
-        "the cache of one token is larger than any model's; check 'num_hidden_layers', "
-        "'num_key_value_heads', 'head_dim' and the sizes of states");
-  }
-}
-
-namespace {
-
 ConfigCache read_sizes(const Json& config, const std::string& as) {
   if (!config.is_object()) throw DataError("the configuration is not a JSON object");
   const Json& text = text_of(config);
@@ -353,6 +328,24 @@ ConfigCache read_sizes(const Json& config, const std::string& as) {
   return cache;
 }
 
+// Whether every count fits 64 bits, at up to 2^31 tokens of some bytes.
+bool is_countable(const ConfigCache& cache) {
+  constexpr double kMostOfToken = 1 << 29, kMostOnce = 0x1p50;
+  return cache.per_token(true) <= kMostOfToken &&
+         static_cast<double>(cache.numbers(1).once.value()) <= kMostOnce;
+}
+
 }  // namespace
+
+ConfigCache read_config_cache(const Json& config, const std::string& as) {
+  try {
+    ConfigCache cache = read_sizes(config, as);
+    if (is_countable(cache)) return cache;
+  } catch (const ShapeError&) {  // a product of sizes overflows
+  }
+  throw DataError(
+      "the cache of one token is larger than any model's; check 'num_hidden_layers', "
+      "'num_key_value_heads', 'head_dim' and the sizes of states");
+}
 
 }  // namespace headcount

@@ -31,8 +31,8 @@ std::vector<Column<Fruit>> columns() {
 TEST(Table, IsMarkdownToo) {
   EXPECT_EQ(
       laid_out({{{"a", "name", "x|y*z"}, true}, {{"", "count", "20"}, false}}, Format::markdown, 2),
-      "|  a name    |  count  |\n"
-      "|  ---       |   ---:  |\n"
+      "|  a name   |  count  |\n"
+      "|  ---      |   ---:  |\n"
       "|  x\\|y\\*z  |     20  |\n");
 }
 

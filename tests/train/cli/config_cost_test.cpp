@@ -160,7 +160,7 @@ TEST_F(ConfigCost, RefusesWhatItCannotReadInOneLine) {
   expect_refusal(2, "--list --config llama-3-8b", {"list", "config"});
   expect_refusal(2, "--config " + llama + " --format xml", {"format", "markdown", "xml"});
   expect_refusal(2, "--config " + llama + " --format csv --json", {"format", "json"});
-  expect_refusal(3, "--config " + llama + " --report nowhere/page.html", {"nowhere"});
+  expect_refusal(1, "--config " + llama + " --report nowhere/page.html", {"nowhere"});
   expect_refusal(2, "--memory 24GiB", {"config"});
 }
 

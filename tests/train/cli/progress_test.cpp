@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "train/run_program.h"
+#include "train/units.h"
 
 namespace headcount {
 namespace {
@@ -24,7 +25,8 @@ class ProgressOfTraining : public testing::Test {
 TEST_F(ProgressOfTraining, SaysWhatTheRunTakesBeforeAndAfterItsFirstSteps) {
   const std::string err = train("--out run --steps 9 --warmup 0 --eval-every 4").err;
   const json object = json::parse(train("--out other --quiet --json").out);
-  const std::string sizes = "mha: " + object.at("params").dump() + " parameters, 0.1 MiB with ";
+  const std::string sizes = "mha: " + object.at("params").dump() + " parameters, " +
+                            binary_text(16 * object.at("params").get<double>()) + " with ";
   EXPECT_TRUE(err.starts_with(sizes)) << err;
   EXPECT_LT(err.find("step 3/9"), err.find("\nabout ")) << err;
   EXPECT_LT(err.find("\nabout "), err.find("step 4/9")) << err;

@@ -83,6 +83,10 @@ TEST_F(ReportCommand, JsonPrintsWhatTheFileHolds) {
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[1].at("run"), "b");
   EXPECT_EQ(runs[1].at("settings").at("lr"), 0.002);
+  const ProgramResult csv = folder_->headcount("report --from a b --format csv --out as_json");
+  EXPECT_EQ(csv.out, folder_->contents("as_json/curves.csv"));
+  const ProgramResult table = folder_->headcount("report a b --format markdown --out as_json");
+  EXPECT_TRUE(table.out.starts_with("|  run  |  attention  |")) << table.out;
 }
 
 TEST_F(ReportCommand, TakesThePlaceOfAnEarlierReportOnly) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "train/tiny_training.h"
+#include "train/units.h"
 
 namespace headcount {
 namespace {
@@ -32,10 +33,12 @@ class RunEstimateTest : public testing::Test {
 TEST_F(RunEstimateTest, BeginsWithTheSizesOfModelAndText) {
   corpus_.name = "a.txt";
   const RunEstimate estimate(options_, learner_, corpus_, 0);
-  const std::string parameters = std::to_string(learner_.model->parameters().element_count());
-  EXPECT_EQ(estimate.sizes(), "mha: " + parameters +
-                                  " parameters, 0.1 MiB with gradients and moments; a.txt: 900 "
-                                  "characters to train on, 120 to evaluate on");
+  const Index parameters = learner_.model->parameters().element_count();
+  const auto bytes = static_cast<double>(4 * sizeof(Real) * static_cast<std::size_t>(parameters));
+  EXPECT_EQ(estimate.sizes(), "mha: " + std::to_string(parameters) + " parameters, " +
+                                  binary_text(bytes) +
+                                  " with gradients and moments; a.txt: 900 characters to train on, "
+                                  "120 to evaluate on");
 }
 
 TEST_F(RunEstimateTest, ExpectsTheTimeOfStepsAfterTheFirstAndOfEvaluations) {
