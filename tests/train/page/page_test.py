@@ -406,7 +406,7 @@ def counts_a_readers_model(reader, program, work):
     check(reader.text("#model-table") == out, f"the page says {reader.text('#model-table')}")
     reader.browser.run("const heads = document.querySelectorAll('#model-sliders input')[1]; "
                        "heads.value = 0; heads.dispatchEvent(new Event('input'))")
-    reader.until("document.getElementById('model-table').textContent.includes('16 KiB a token')",
+    reader.until("document.getElementById('model-table').textContent.includes('16384 B a token')",
                  "one KV head keeps an eighth")
     reader.type("#model-memory", "24GiB")
     reader.until("document.getElementById('model-table').textContent.includes('24 GiB of memory')",
