@@ -1,5 +1,6 @@
 #include "autograd/shape.h"
 
+#include "autograd/base/count.h"
 #include "autograd/base/error.h"
 
 namespace headcount {
@@ -31,10 +32,7 @@ void Shape::append(Index extent) {
   if (extent < 0) throw ShapeError("a shape cannot have the negative extent ", extent);
   if (rank_ == kMaxRank)
     throw ShapeError("a shape has at most 4 dimensions, got ", text(), " and one more");
-  Index bytes = 0;  // of the tensor in double: checked for overflow
-  if (__builtin_mul_overflow(size(), extent, &bytes) || __builtin_mul_overflow(bytes, 8, &bytes)) {
-    throw ShapeError("a tensor of shape ", text(), " x ", extent, " is too large for 64 bits");
-  }
+  static_cast<void>(Count(size()) * extent * 8);  // bytes in double: throws if they overflow
   extents_[static_cast<std::size_t>(rank_++)] = extent;
 }
 

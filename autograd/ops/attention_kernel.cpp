@@ -120,6 +120,7 @@ void attend_few(const Strip& strip, const RowRange& tile, const Workspace& w,
   if (at_once > 1) {
     gemm(Matrix(w.rows, lanes, v.cols), ConstMatrix(w.scores, lanes, n, kDecodeTile), v);
   } else {
+    count_macs(lanes * n * v.cols);
     std::fill_n(w.rows, lanes * v.cols, Real{0});
     for (Index lane = 0; lane < lanes; ++lane)
       add_weighted(v, scores(lane), w.rows + lane * v.cols);

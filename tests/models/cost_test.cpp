@@ -195,7 +195,10 @@ TEST(CostTable, RefusesWhatOverflowsInsteadOfWrapping) {
        {TooLarge{"prefill", wide, 1, 1 << 24},
         {"parameters", {{"dim", kMega}, {"heads", kHuge}, {"head-dim", 4096}}, 1, 1},
         {"head widths", {{"dim", 2}, {"heads", kHuge}, {"head-dim", kHuge}}, 1, 1},
-        {"mla", {{"dim", 2}, {"heads", 2}, {"kv-rank", kHuge}, {"v-dim", kHuge}}, 1, 1},
+        {"mla",
+         {{"dim", 2}, {"heads", 2}, {"kv-rank", kHuge}, {"v-dim", kHuge}, {"attention", "mla"}},
+         1,
+         1},
         {"bytes of all layers", {{"dim", 2}, {"heads", kMega}, {"head-dim", 1024}}, 10000, 1}}) {
     Given config = with(settings);
     config.put("layers", layers);

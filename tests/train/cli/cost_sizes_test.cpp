@@ -201,7 +201,7 @@ TEST_F(CostCommand, RefusesSizesThatOverflow) {
   for (const char* const flags :
        {"--dim 1048576 --heads 2147483646 --head-dim 2147483646",
         "--dim 2 --heads 1048576 --head-dim 1024 --context 16777216",
-        "--dim 2 --heads 2 --kv-rank 2147483646 --v-dim 2147483646",
+        "--attention mla --dim 2 --heads 2 --kv-rank 2147483646 --v-dim 2147483646",
         "--dim 2 --heads 1048576 --head-dim 2 --context 16777216 --layers 10000 --csv"}) {
     expect_refusal(2, flags, {"overflow", "--context"});
   }
