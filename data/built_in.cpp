@@ -4,12 +4,12 @@
 
 namespace headcount {
 
-extern const BuiltInCorpus kTales, kLookup, kMqar;
+extern const BuiltInCorpus kTales, kLookup, kMqar, kRecall;
 
 namespace {
 
 Registry<BuiltInCorpus>& registry() {
-  static Registry<BuiltInCorpus> all = {&kTales, &kLookup, &kMqar};
+  static Registry<BuiltInCorpus> all = {&kTales, &kLookup, &kMqar, &kRecall};
   return all;
 }
 

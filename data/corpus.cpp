@@ -61,7 +61,7 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
   // A story has its own random stream, so that a longer corpus of the same seed begins with the
   // shorter one.
   RandomKey key{.seed = options.seed, .stream = random_stream("data/" + corpus.name), .step = 0};
-  const StoryGrammar write_story = built_in.writer(options.own);
+  const StoryGrammar write_story = built_in.writer(options.own_of(built_in));
   const Index wanted = options.characters > 0 ? options.characters : built_in.characters;
   std::string text;
   std::vector<std::int32_t>& distances = corpus.train.distances;
@@ -192,8 +192,8 @@ Passage passage(const Corpus& corpus, const CorpusOptions& options, Index number
   Passage passage{std::move(shown.tokens), std::move(shown.distances), {}};
   const BuiltInCorpus* const built_in = find_built_in(corpus.name);
   if (built_in != nullptr && !built_in->hidden_answers) {
-    passage.nats =
-        nats_of_characters(built_in->writer(options.own), corpus.vocabulary.decode(passage.tokens));
+    passage.nats = nats_of_characters(built_in->writer(options.own_of(*built_in)),
+                                      corpus.vocabulary.decode(passage.tokens));
   }
   return passage;
 }

@@ -69,6 +69,11 @@ struct CorpusOptions {
   Index validation_characters = 0;
   std::string validation = {};  ///< file that is the validation part; empty: the end of the text
   bool unix_newlines = true;    ///< reads "\r\n" as "\n"
+
+  /// `own` with the defaults of `built_in`.
+  Given own_of(const BuiltInCorpus& built_in) const {
+    return own.of(corpus_settings(), built_in.name);
+  }
 };
 
 /// Built-in corpus, cut into its parts where the story nearest to the validation fraction ends.

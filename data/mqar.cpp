@@ -14,8 +14,7 @@ namespace headcount {
 
 namespace {
 
-constexpr Index kKeys = kMqarSymbols / 2 - 1;  // numbers 1 .. kKeys; values follow them
-constexpr Index kValues = kMqarSymbols / 2;
+constexpr Index kMostSymbols = 16384;  // Chinese characters from U+4E00 on
 
 std::string character(Index number) {
   constexpr char32_t kFirst = 0x4E00;
@@ -50,9 +49,14 @@ std::vector<Index> draw_places(StoryWriter& writer, Index count, Index places) {
 }
 
 void check(const MqarOptions& options) {
-  if (options.length % 2 == 0 && options.length >= 4 * options.pairs) return;
-  throw ShapeError("`line-length` must be even and at least 4 times `pairs`, ", 4 * options.pairs,
-                   ", is ", options.length);
+  if (options.length % 2 != 0 || options.length < 4 * options.pairs) {
+    throw ShapeError("`line-length` must be even and at least 4 times `pairs`, ", 4 * options.pairs,
+                     ", is ", options.length);
+  }
+  if (options.symbols % 2 != 0 || options.symbols < 2 * options.pairs + 2) {
+    throw ShapeError("`symbols` must be even and at least 2 times `pairs` plus 2, ",
+                     2 * options.pairs + 2, ", is ", options.symbols);
+  }
 }
 
 }  // namespace
@@ -60,8 +64,10 @@ void check(const MqarOptions& options) {
 Story write_mqar(const MqarOptions& options, const Chooser& chooser) {
   check(options);
   StoryWriter writer(chooser);
-  const std::vector<Index> keys = draw_distinct(writer, options.pairs, 1, kKeys);
-  const std::vector<Index> values = draw_distinct(writer, options.pairs, 1 + kKeys, kValues);
+  // Numbers of keys begin at 1; those of values follow them.
+  const Index half = options.symbols / 2;
+  const std::vector<Index> keys = draw_distinct(writer, options.pairs, 1, half - 1);
+  const std::vector<Index> values = draw_distinct(writer, options.pairs, half, half);
   const Index told = 2 * options.pairs;
   const std::vector<Index> places = draw_places(writer, options.pairs, (options.length - told) / 2);
   for (std::size_t pair = 0; pair < keys.size(); ++pair)
@@ -70,7 +76,7 @@ Story write_mqar(const MqarOptions& options, const Chooser& chooser) {
     const Index place = (writer.position() - told) / 2;
     const auto asked = std::ranges::find(places, place) - places.begin();
     const auto fill = [&] {
-      return character(options.random_fill ? writer.choose(kMqarSymbols) : 0);
+      return character(options.random_fill ? writer.choose(options.symbols) : 0);
     };
     if (asked == std::ssize(places)) {
       writer.write(fill());
@@ -78,10 +84,10 @@ Story write_mqar(const MqarOptions& options, const Chooser& chooser) {
       continue;
     }
     writer.write(character(keys[asked]));
-    constexpr double kGuess = 1.0 / kValues;
+    const double guess = 1 / static_cast<double>(half);
     writer.write_answer(
         fill(),
-        {.guesser = kGuess, .copier = kGuess, .commonest = 1 / static_cast<double>(options.pairs)},
+        {.guesser = guess, .copier = guess, .commonest = 1 / static_cast<double>(options.pairs)},
         2 * asked + 1);
   }
   return std::move(writer).finish();
@@ -91,18 +97,23 @@ namespace {
 
 constexpr Named<bool> kFills[] = {{"random", true}, {"dots", false}};
 
-SettingList mqar_settings() {
-  const MqarOptions standard;
+SettingList settings_with(const MqarOptions& standard) {
   return {{"pairs", "keys with values at the beginning of a line, and questions",
-           WholeRange{1, kKeys}, standard.pairs},
+           WholeRange{1, kMostSymbols / 2 - 1}, standard.pairs},
           {"line-length", "characters per line, of which `context` is a multiple",
            WholeRange{4, 1 << 16}, standard.length},
+          {"symbols", "different characters: half of them values, the others keys and a dot",
+           WholeRange{4, kMostSymbols}, standard.symbols},
           {"fill", "characters between questions", kFills, "random"}};
 }
 
 MqarOptions read_options(const Given& given) {
-  return {given.whole("pairs"), given.whole("line-length"), given.chosen("fill", kFills)};
+  return {given.whole("pairs"), given.whole("line-length"), given.chosen("fill", kFills),
+          given.whole("symbols")};
 }
+
+SettingList mqar_settings() { return settings_with({}); }
+SettingList recall_settings() { return settings_with({.length = 16, .symbols = 512}); }
 
 StoryGrammar mqar_writer(const Given& given) {
   return [options = read_options(given)](const Chooser& chooser) {
@@ -133,6 +144,23 @@ nlohmann::json mqar_defaults() {
           {"eval-every", 500}};
 }
 
+// Sizes at which two cores tell heads apart in a minute. A constant rate makes the step at which a
+// run has learned independent of the steps that it may take. Canon A gives a token its predecessor,
+// so that a key can be found in one layer.
+nlohmann::json recall_defaults() {
+  nlohmann::json defaults = mqar_defaults();
+  defaults.update({{"context", 32},
+                   {"steps", 1500},
+                   {"canon", "A"},
+                   {"lr", 3e-3},
+                   {"warmup", 20},
+                   {"decay", "constant"},
+                   {"eval-every", 10},
+                   {"eval-characters", 2048},
+                   {"stop-at-answers", 95}});
+  return defaults;
+}
+
 }  // namespace
 
 extern const BuiltInCorpus kMqar = {
@@ -145,5 +173,16 @@ extern const BuiltInCorpus kMqar = {
     .hidden_answers = true,
     .characters = 6'400'000,  // 100,000 lines of 64, as in the paper
     .story_length = mqar_length};
+
+// mla32+0 has the cache bytes of mqa, and so have the four heads 4 wide of mhax4.
+extern const BuiltInCorpus kRecall = {.name = "recall",
+                                      .settings = recall_settings,
+                                      .writer = mqar_writer,
+                                      .defaults = recall_defaults,
+                                      .attentions = "mha,gqa2,mqa,mla32+0,mhax4",
+                                      .only_answers = true,
+                                      .hidden_answers = true,
+                                      .characters = 1'600'000,
+                                      .story_length = mqar_length};
 
 }  // namespace headcount

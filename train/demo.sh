@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds headcount and compares five attentions on a corpus of lookups: a minute of training on two
-# cores. The last line says which of them is enough.
+# Builds headcount and compares the training steps that five attentions take to learn recall: a
+# minute of training on two cores. The last lines say which of them is enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source train/install_packages.sh \
@@ -16,6 +16,7 @@ if [ -e "$page" ]; then
   mkdir -p runs/demo
   cp "$page" runs/demo/
 fi
+echo "training five attentions until they have learned; after 3 seconds, ETA says how long" >&2
 .build/release/headcount compare --out runs/demo "$@"
 if [ -e "$page" ]; then
   echo "the same in a browser: $PWD/runs/demo/headcount.html" >&2

@@ -94,6 +94,16 @@ SettingList train_settings() {
        any,
        0,
        {.quiet = true, .scope = Scope::single}},
+      {"stop-at-answers",
+       "end the run at the first evaluation with this percentage of right answers; 0: train on",
+       NumberRange{0, 100},
+       0.0,
+       {.quiet = true, .never_swept = "it says when a run has learned"}},
+      {"stop-at-loss",
+       "end the run at the first evaluation with a validation loss below this; 0: train on",
+       NumberRange{0},
+       0.0,
+       {.quiet = true, .never_swept = "it says when a run has learned"}},
       {"init",
        "start from the weights of this run, checkpoint or Hugging Face model folder; default "
        "random weights",
@@ -149,6 +159,8 @@ void visit_run(Settings& s, const Visit& visit) {
   visit("checkpoint-every", s.checkpoint_every);
   visit("keep", s.keep);
   visit("stop-after", s.stop_after);
+  visit("stop-at-answers", s.stop_at_answers);
+  visit("stop-at-loss", s.stop_at_loss);
   visit("init", s.init);
 }
 template <class Options, class Visit>
@@ -189,13 +201,19 @@ struct WriteMember {
 void check_data(const TrainOptions& options) {
   const BuiltInCorpus* const built_in = find_built_in(options.data);
   if (built_in == nullptr || built_in->story_length == nullptr) return;
-  const Index length = built_in->story_length(options.corpus.own);
+  const Index length = built_in->story_length(options.corpus.own_of(*built_in));
   const Index context = options.model->context;
   require_setting(context % length == 0, "`context` must be a multiple of ", length,
                   ", the length of a line of ", options.data, ", is ", context);
 }
 
 }  // namespace
+
+bool TrainSettings::learned(const Evaluation& evaluation) const {
+  const bool answers =
+      stop_at_answers > 0 && 100 * evaluation.answer_accuracy.value_or(0) >= stop_at_answers;
+  return answers || evaluation.loss < stop_at_loss;
+}
 
 const SettingList& training_settings() {
   static const SettingList list = [] {
@@ -229,6 +247,12 @@ TrainOptions resolve_training(const Given& given) {
                   "`stop-after` ", own.stop_after,
                   " needs evaluations and their checkpoints on the way; raise `eval-every` and "
                   "`checkpoint-every` above 0");
+  require_setting(!own.stops_when_learned() || own.eval_every > 0,
+                  "`stop-at-answers` and `stop-at-loss` need evaluations on the way; raise "
+                  "`eval-every` above 0");
+  require_setting(own.stop_at_answers == 0 || find_built_in(own.data) != nullptr,
+                  "`stop-at-answers` ", shortest_text(own.stop_at_answers), ": ", own.data,
+                  " marks no answers; take a built-in text, or `stop-at-loss`");
   require_setting(own.least_learning_rate <= own.learning_rate,
                   "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
   constexpr auto kStep = static_cast<double>(kDropoutStep);
@@ -272,8 +296,11 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
     for (const char* name : {"validation", "newlines"}) all.erase(name);
   }
   all.update(options.optimizer.values());
-  for (const Setting& setting : corpus_settings()) {
-    if (setting.is_for(own.data)) all[setting.name] = options.corpus.own.get(setting.name);
+  if (const BuiltInCorpus* const built_in = find_built_in(own.data)) {
+    const Given of_text = options.corpus.own_of(*built_in);
+    for (const Setting& setting : corpus_settings()) {
+      if (setting.is_for(own.data)) all[setting.name] = of_text.get(setting.name);
+    }
   }
   for (const Setting& setting : training_settings()) {
     const auto value = all.find(setting.name);

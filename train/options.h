@@ -6,6 +6,7 @@
 
 #include "data/corpus.h"
 #include "models/decoder.h"
+#include "train/evaluation.h"
 #include "train/optimizer.h"
 
 namespace headcount {
@@ -29,7 +30,14 @@ struct TrainSettings {
   Index checkpoint_every = 0;  ///< 0: at the end only
   Index keep = 0;              ///< newest checkpoints to keep, besides the one with the least loss
   Index stop_after = 0;        ///< evaluations without a new best that end the run; 0: it goes on
+  double stop_at_answers = 0;  ///< percent of right answers that end the run; 0: none
+  double stop_at_loss = 0;     ///< validation loss below which the run ends; 0: none
   std::string init;            ///< checkpoint folder that the weights start from; empty: random
+
+  /// Returns true if the run ends at the first evaluation that shows that it has learned.
+  bool stops_when_learned() const { return stop_at_answers > 0 || stop_at_loss > 0; }
+  /// Returns true if `evaluation` shows that the run has learned; false without such a mark.
+  bool learned(const Evaluation& evaluation) const;
 
   Schedule schedule() const {
     return {learning_rate, least_learning_rate, warmup > steps ? steps / 10 : warmup, steps, decay};

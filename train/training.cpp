@@ -57,11 +57,15 @@ TrainingOutcome Training::run() {
   trainer.trap_non_finite(watch_.trap_non_finite);
   outcome_.best = from.best;
   outcome_.stopped = from.stopped(options_);
+  // Whether the run had learned is not saved; the same evaluation says so again.
+  const bool may_have_learned =
+      options_.stops_when_learned() && from.step > 0 && due(options_.eval_every, from.step);
   if (from.unevaluated) {
     complete(*from.unevaluated);
-  } else if (ended(from.step)) {
+  } else if (ended(from.step) || may_have_learned) {
     outcome_.last = {.step = from.step, .loss = std::numeric_limits<double>::quiet_NaN()};
     evaluate_model();
+    outcome_.stopped = outcome_.stopped || (outcome_.learned_at && from.step < options_.steps);
   }
   while (!ended(trainer.steps_done())) {
     const Clock::time_point start = Clock::now();
@@ -93,6 +97,7 @@ void Training::evaluate_model() {
     outcome_.validation = evaluate(
         *learner_.model, corpus_.validation.tokens,
         {.marks = corpus_.marks(corpus_.validation), .stop = interrupted, .ranks = &ranks_});
+    if (options_.learned(outcome_.validation)) outcome_.learned_at = outcome_.last.step;
   } catch (const EvaluationStopped&) {
     stop(interrupt_signal(ranks_),
          "in the evaluation after step " + std::to_string(outcome_.last.step));
@@ -121,7 +126,8 @@ void Training::complete(const StepResult& result) {
     best = *loss < outcome_.best.loss;
     if (best) outcome_.best = {step, *loss};
     outcome_.stopped =
-        step < options_.steps && TrainingLog::Position{step, {}, outcome_.best}.stopped(options_);
+        step < options_.steps &&
+        (outcome_.learned_at || TrainingLog::Position{step, {}, outcome_.best}.stopped(options_));
   }
   log_.log(result, evaluation, outcome_.stopped);
   watch_.observe(result, loss, outcome_.training_seconds);

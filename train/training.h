@@ -35,8 +35,8 @@ class TrainingLog {
   };
   virtual Position position() const { return {}; }
 
-  /// Logs a step, with the evaluation after it if there was one, and whether `stop-after` ends the
-  /// run there.
+  /// Logs a step, with the evaluation after it if there was one, and whether the run ends there
+  /// before all its steps.
   virtual void log(const StepResult&, const std::optional<Evaluation>&, bool /*stopped*/) {}
   /// Returns true if the step under way is to end with a checkpoint, even if none is due.
   virtual bool wants_checkpoint() const { return false; }
@@ -64,9 +64,11 @@ struct TrainingWatch {
 /// those before the run was resumed.
 struct TrainingOutcome {
   StepResult last;
-  Evaluation validation;        ///< after the last step, of the whole validation part
-  BestEvaluation best;          ///< of all starts, if checkpoints are saved on the way
-  bool stopped = false;         ///< by `stop-after`, before all steps
+  Evaluation validation;  ///< after the last step, of the whole validation part
+  BestEvaluation best;    ///< of all starts, if checkpoints are saved on the way
+  bool stopped = false;   ///< by `stop-after`, or because it has learned, before all steps
+  /// Step of the evaluation that showed that the run has learned (see TrainSettings::learned).
+  std::optional<Index> learned_at;
   double training_seconds = 0;  ///< of whole steps: evaluations left out
   std::vector<double> step_milliseconds;
 
@@ -76,12 +78,12 @@ struct TrainingOutcome {
 /// Characters per second of `steps` steps that took `seconds`; 0 without a step.
 double tokens_per_second(const TrainOptions& options, Index steps, double seconds);
 
-/// Trains `learner` to the end of `options`, or until `stop-after` ends the run, from the position
-/// that `log` has: logs every step, evaluates and saves when it is due. Throws DivergedError,
-/// WriteError, and InterruptedError after a signal that was caught, once a checkpoint is saved. A
-/// signal stops an evaluation too; a resumed run then begins with that evaluation. Among several
-/// `ranks`, rank 0 alone has a log that keeps anything. All ranks begin with its position, weights
-/// and moments, and a signal at any of them stops all.
+/// Trains `learner` to the end of `options`, or until `stop-after` ends the run or it has learned,
+/// from the position that `log` has: logs every step, evaluates and saves when it is due. Throws
+/// DivergedError, WriteError, and InterruptedError after a signal that was caught, once a
+/// checkpoint is saved. A signal stops an evaluation too; a resumed run then begins with that
+/// evaluation. Among several `ranks`, rank 0 alone has a log that keeps anything. All ranks begin
+/// with its position, weights and moments, and a signal at any of them stops all.
 TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,
                              TrainingLog& log, const TrainingWatch& watch, Ranks& ranks = alone());
 

@@ -27,7 +27,7 @@ TEST(BuiltInCorpora, DeclareAllThatIsKnownOfThem) {
     const Corpus made = load_corpus(std::string(corpus->name), {.characters = 1000});
     EXPECT_EQ(made.only_answers, corpus->only_answers);
     if (corpus->story_length == nullptr) continue;
-    const Index length = corpus->story_length(CorpusOptions().own);
+    const Index length = corpus->story_length(CorpusOptions().own_of(*corpus));
     for (const Index start : made.train.starts) EXPECT_EQ(start % length, 0) << start;
   }
   EXPECT_EQ(find_built_in("./tales"), nullptr);

@@ -24,8 +24,10 @@ TEST(Mqar, AsksForEachKeyOnceAndLeadsBackToItsValue) {
     const auto pairs = *rc::gen::inRange<Index>(1, 20);
     const auto length = 4 * pairs + 2 * *rc::gen::inRange<Index>(0, 30);
     const auto random_fill = *rc::gen::arbitrary<bool>();
+    const Index symbols = 2 * *rc::gen::inRange<Index>(pairs + 1, 5000);
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story = write_mqar({pairs, length, random_fill}, random_chooser({seed, 1, 2}));
+    const Story story =
+        write_mqar({pairs, length, random_fill, symbols}, random_chooser({seed, 1, 2}));
     const std::u32string line = decode_utf8(story.text, "mqar");
     RC_ASSERT(std::ssize(line) == length);
     RC_ASSERT(std::ssize(story.distances) == length);
@@ -33,9 +35,9 @@ TEST(Mqar, AsksForEachKeyOnceAndLeadsBackToItsValue) {
     std::set<char32_t> keys, values;
     for (std::size_t at = 0; at < told; at += 2) {
       RC_ASSERT(number(line[at]) >= 1);
-      RC_ASSERT(number(line[at]) < 4096);
-      RC_ASSERT(number(line[at + 1]) >= 4096);
-      RC_ASSERT(number(line[at + 1]) < kMqarSymbols);
+      RC_ASSERT(number(line[at]) < symbols / 2);
+      RC_ASSERT(number(line[at + 1]) >= symbols / 2);
+      RC_ASSERT(number(line[at + 1]) < symbols);
       keys.insert(line[at]);
       values.insert(line[at + 1]);
     }
@@ -78,6 +80,8 @@ TEST(Mqar, CountsTheNatsOfItsChoices) {
 TEST(Mqar, RefusesLinesThatAreTooShortForTheirPairs) {
   EXPECT_THROW(write_mqar({4, 14, true}, random_chooser({})), ShapeError);
   EXPECT_THROW(write_mqar({4, 17, true}, random_chooser({})), ShapeError);
+  EXPECT_THROW(write_mqar({4, 16, true, 8}, random_chooser({})), ShapeError);
+  EXPECT_THROW(write_mqar({4, 16, true, 11}, random_chooser({})), ShapeError);
 }
 
 TEST(MqarCorpus, HidesItsAnswersAndKnowsWhatGuessersScore) {

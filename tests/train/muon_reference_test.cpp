@@ -12,7 +12,7 @@
 namespace headcount {
 namespace {
 
-constexpr double kTolerance = sizeof(Real) == sizeof(double) ? 1e-9 : 1e-4;
+constexpr double kMuonTolerance = sizeof(Real) == sizeof(double) ? 1e-9 : 1e-4;
 
 class MuonFixture : public testing::TestWithParam<std::string> {
  protected:
@@ -27,7 +27,7 @@ class MuonFixture : public testing::TestWithParam<std::string> {
                    const std::string& what) const {
     ASSERT_EQ(ours.size(), theirs.size());
     for (std::size_t i = 0; i < theirs.size(); ++i)
-      EXPECT_NEAR(ours[i], theirs[i], kTolerance) << what << " " << i;
+      EXPECT_NEAR(ours[i], theirs[i], kMuonTolerance) << what << " " << i;
   }
 
   Safetensors file_ = open_safetensors(std::filesystem::path(HEADCOUNT_FIXTURE_FOLDER) /

@@ -158,12 +158,13 @@ TEST(TrainSettings, AtZeroAreNotInRecordsOfRunsThatTheyWouldNotChange) {
 }
 
 TEST(TrainSettings, RoundTripThroughJson) {
-  for (const char* const data : {"tales", "lookup", "mqar", "some/file.txt"}) {
+  for (const char* const data : {"tales", "lookup", "mqar", "recall", "some/file.txt"}) {
     json values = {{"data", data},   {"attention", "mla"}, {"steps", 7},
                    {"lr", 0.3},      {"warmup", 0},        {"seed", 18446744073709551615u},
                    {"eval-every", 0}};
     if (data == std::string("lookup")) values.update({{"kinds", 3}});
     if (data == std::string("mqar")) values.update({{"pairs", 8}, {"fill", "dots"}});
+    if (data == std::string("recall")) values.update({{"symbols", 64}, {"eval-every", 5}});
     const auto written = to_json(resolved(values));
     EXPECT_EQ(to_json(resolved(json::parse(written.dump()))), written);
     for (const auto& [name, value] : values.items())
@@ -188,6 +189,18 @@ TEST(TrainSettings, NameOnlyWhatTheDataHas) {
 TEST(TrainSettings, LeastLearningRateIsATenthUnlessGiven) {
   EXPECT_DOUBLE_EQ(resolved({{"lr", 0.05}}).least_learning_rate, 0.005);
   EXPECT_EQ(resolved({{"lr", 0.05}, {"min-lr", 0}}).least_learning_rate, 0);
+}
+
+TEST(TrainSettings, SayWhenARunHasLearned) {
+  Evaluation evaluation;
+  evaluation.loss = 0.5;
+  evaluation.answer_accuracy = 0.95;
+  const json tales = {{"data", "tales"}};
+  EXPECT_FALSE(resolved(tales).learned(evaluation));
+  EXPECT_TRUE(resolved({{"data", "tales"}, {"stop-at-answers", 95}}).learned(evaluation));
+  EXPECT_FALSE(resolved({{"data", "tales"}, {"stop-at-answers", 95.1}}).learned(evaluation));
+  EXPECT_TRUE(resolved({{"data", "tales"}, {"stop-at-loss", 0.51}}).learned(evaluation));
+  EXPECT_FALSE(resolved({{"data", "tales"}, {"stop-at-loss", 0.5}}).learned(evaluation));
 }
 
 TEST(TrainSettings, MakeTheSchedule) {

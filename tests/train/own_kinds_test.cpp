@@ -83,7 +83,7 @@ using OwnCorpus = OwnProgram;
 
 TEST_F(OwnCorpus, HasItsNameAndSettingsInHelp) {
   const std::string help = this->help();
-  EXPECT_NE(help.find("tales, lookup, mqar, letters,"), std::string::npos) << help;
+  EXPECT_NE(help.find("tales, lookup, mqar, recall, letters,"), std::string::npos) << help;
   EXPECT_NE(help.find("letters: different letters that a line shows"), std::string::npos) << help;
 }
 

@@ -54,7 +54,7 @@ const std::vector<Flag>& compare_flags() {
 }
 
 // The default of --data.
-constexpr const char* kDefaultData = "lookup";
+constexpr const char* kDefaultData = "recall";
 
 // Parses a list of attentions; an error names the setting.
 std::string checked_attentions(std::string_view list) {
@@ -65,8 +65,6 @@ std::string checked_attentions(std::string_view list) {
     throw SettingError("`attention`: ", error.what());
   }
 }
-
-constexpr Named<Metric> kMetrics[] = {{"loss", Metric::loss}, {"answers", Metric::answers}};
 
 // Attentions that are compared by default, for texts other than the default one.
 std::string other_defaults() {
@@ -89,8 +87,8 @@ const SettingList& compare_settings() {
           Text{checked_attentions}, default_attentions(kDefaultData)},
          {"tolerance",
           "an attention is enough if it is worse than the reference by less than this: in nats per "
-          "character of loss, or in percentage points of right answers; default 1 % of the "
-          "reference's loss, at least 0.001 nats, or 5 points",
+          "character of loss, in percentage points of right answers, or in percent more steps; "
+          "default 1 % of the reference's loss, at least 0.001 nats, 5 points, or 25 % more steps",
           NumberRange{0}},
          {"sweep",
           "a setting with values, such as lr=3e-4,1e-3: every attention is trained with each value "
@@ -100,18 +98,22 @@ const SettingList& compare_settings() {
           "training runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of "
           "each, then more until the verdict is decided, at most 20. Verdicts of a range correct "
           "for repeated looks: by repeated confidence intervals (Jennison and Turnbull), or for "
-          "answers by a sequential sign test",
+          "answers and steps by a sequential sign test",
           parsed<SeedRange>(),
-          {"3, or 5..10 if answers are compared", nullptr}},
+          {"3, or 5..10 if answers or steps are compared", nullptr}},
          {"reference",
           "attention that the others are compared with",
           Text{},
           {"the one with the largest KV cache", nullptr}},
          {"metric",
-          "what verdicts compare: loss (its mean over seeds, assumed normal) or answers (share of "
-          "right answers, by a sign test over seeds; for texts that mark answers)",
+          "what verdicts compare: loss (its mean over seeds, assumed normal), answers (share of "
+          "right answers, by a sign test over seeds; for texts that mark answers) or steps (to "
+          "learn: a run ends at the first evaluation that passes stop-at-loss or stop-at-answers, "
+          "by default 95 % right answers)",
           kMetrics,
-          {"answers if only answers count in the loss, as in lookup; else loss", nullptr}},
+          {"steps if runs stop when they have learned, as on recall; answers if only answers count "
+           "in the loss; else loss",
+           nullptr}},
          {"intervals",
           "decide verdicts by 95 % confidence intervals over seeds, of which there must be two or "
           "more",
@@ -136,7 +138,8 @@ const SettingList& compare_settings() {
       }
       if (setting.name == "eval-every") {
         setting.help =
-            "steps between evaluations, whatever --preset and --config say; 0: only at the end";
+            "steps between evaluations, whatever --preset and --config say; 0: only at the end; if "
+            "steps are compared, by default those of the text";
       }
       if (setting.name.ends_with("-every")) setting.standard = 0;
       all.push_back(std::move(setting));
@@ -155,6 +158,12 @@ void require_intervals(const Given& given) {
                    " gives no confidence intervals; give 2 or more, or --intervals off");
 }
 
+constexpr const char* kStops[] = {"stop-at-answers", "stop-at-loss"};
+
+bool stop_when_learned(const Given& common) {
+  return std::ranges::any_of(kStops, [&](const char* stop) { return common.number(stop) > 0; });
+}
+
 ComparisonOptions read_comparison_options(const Given& given, const Given& common,
                                           const Corpus& corpus) {
   ComparisonOptions options;
@@ -165,7 +174,8 @@ ComparisonOptions read_comparison_options(const Given& given, const Given& commo
   if (given.has("reference")) question.reference = given.text("reference");
   if (given.has("tolerance")) question.tolerance = given.number("tolerance");
   question.intervals = given.on("intervals");
-  question.metric = given.has("metric") ? given.chosen("metric", kMetrics) : usual_metric(corpus);
+  question.metric = given.has("metric") ? given.chosen("metric", kMetrics)
+                                        : usual_metric(corpus, stop_when_learned(common));
   question.seeds =
       given.has("seeds") ? SeedRange::parse(given.text("seeds")) : usual_seeds(question);
   options.match = Match::parse(given.text("match"));
@@ -204,6 +214,26 @@ ComparisonResult run_comparison(const ComparisonPlan& plan, const RunOrders& ord
   }
 }
 
+// Lets runs end when they have learned if steps are compared; else all have the same length.
+// `evaluations` is the text's own `eval-every`.
+void settle_stops(const Given& flags, const nlohmann::json& evaluations, Given& common) {
+  constexpr double kLearned = 95;  // percent of right answers
+  const bool steps = flags.has("metric") ? flags.chosen("metric", kMetrics) == Metric::steps
+                                         : stop_when_learned(common);
+  if (steps) {
+    if (!stop_when_learned(common)) common.put("stop-at-answers", kLearned);
+    if (!flags.has("eval-every")) common.put("eval-every", evaluations);
+    return;
+  }
+  for (const char* stop : kStops) {
+    if (flags.has(stop) && flags.number(stop) > 0) {
+      throw UsageError("--", stop, " ends runs at different steps, which --metric ",
+                       flags.text("metric"), " does not compare; take --metric steps");
+    }
+    common.put(stop, 0.0);
+  }
+}
+
 // The settings that all variants share: flags over a preset or a configuration.
 Given common_settings(const CommandLine& line, const Given& flags) {
   Given common(training_settings());
@@ -213,6 +243,7 @@ Given common_settings(const CommandLine& line, const Given& flags) {
     throw UsageError("--config ", line.get("config"), " has init ", headcount::quoted(init),
                      ", but a comparison trains all models from random weights; take it out");
   }
+  const nlohmann::json evaluations = common.get("eval-every");
   // An evaluation or a checkpoint takes as long as many steps, and runs of seconds need none before
   // the last step.
   for (const char* every : {"eval-every", "checkpoint-every"}) common.put(every, 0);
@@ -221,6 +252,7 @@ Given common_settings(const CommandLine& line, const Given& flags) {
   nlohmann::ordered_json given = flags.values();
   given.erase("attention");  // a list of them
   common.put_known(given);
+  settle_stops(flags, evaluations, common);
   return common;
 }
 
@@ -245,11 +277,18 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
                      report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
 }
 
+// The verdict, one line for each attention.
+std::string verdict_lines(const ComparisonResult& result) {
+  std::string lines;
+  for (const std::string& clause : verdict_clauses(result)) lines += "verdict: " + clause + "\n";
+  return lines;
+}
+
 std::string results_in(Format format, const ComparisonResult& result, const fs::path& folder) {
   if (format == Format::json) return results_text(comparison_json(result));
   if (format == Format::csv) return comparison_csv(result);
   return as_flags(comparison_table(result, format)) + "report " +
-         (folder / "report.html").string() + "\nverdict: " + verdict_text(result) + "\n";
+         (folder / "report.html").string() + "\n" + verdict_lines(result);
 }
 
 }  // namespace

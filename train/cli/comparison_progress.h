@@ -30,11 +30,13 @@ class ComparisonProgress : public RunWatcher {
 
   const std::vector<RunPlan>* runs_ = nullptr;
   Progress progress_;
+  bool estimated_ = false;
   std::size_t finished_ = 0, needed_ = 0, possible_ = 0;
   Index steps_done_ = 0;
   /// Steps of runs that have not ended, including the steps already done: of needed runs, and of
   /// runs that may be needed.
   Index steps_needed_ = 0, steps_possible_ = 0;
+  std::vector<Index> expected_;  ///< steps that each run is expected to train
   std::vector<Need> needs_;
   std::map<std::size_t, StepResult> under_way_;
   std::chrono::steady_clock::time_point start_{};

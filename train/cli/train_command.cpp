@@ -117,6 +117,9 @@ void print_json(const Trained& run) {
   if (const auto& accuracy = outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *accuracy;
   if (run.corpus.baselines) result["answer_baselines"] = to_json(*run.corpus.baselines);
+  if (run.options.stops_when_learned())
+    result["learned_at"] =
+        outcome.learned_at ? nlohmann::json(*outcome.learned_at) : nlohmann::json();
   if (run.options.stop_after > 0) {
     result.update({{"stopped", outcome.stopped},
                    {"best_step", outcome.best.step},
@@ -144,7 +147,10 @@ void print_text(const Trained& run) {
   for (const std::string& note : notes) {
     if (!note.empty()) std::printf("note: %s\n", as_flags(note).c_str());
   }
-  if (run.outcome.stopped) {
+  if (run.outcome.learned_at) {
+    std::printf("learned at step %td of %td, where the run ends\n", *run.outcome.learned_at,
+                run.options.steps);
+  } else if (run.outcome.stopped) {
     std::printf(
         "stopped at step %td of %td: no new lowest validation loss in %td evaluations; the lowest, "
         "%.4f, is that of step %td (sample --best)\n",

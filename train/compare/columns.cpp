@@ -1,8 +1,10 @@
 #include "train/compare/columns.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <ranges>
 
 #include "train/compare/number_text.h"
 #include "train/compare/premises.h"
@@ -105,6 +107,32 @@ void add_losses(Columns& columns, const ComparisonResult& result) {
   });
 }
 
+// The median of the steps to learn, with the least and the most, over all runs of an attention.
+void add_steps(Columns& columns) {
+  const auto steps = [](Variant v) {
+    std::vector<double> all;
+    for (const RunResult& run : v.runs) {
+      all.push_back(run.learned_at ? static_cast<double>(*run.learned_at) : kDivergedCost);
+    }
+    return all;
+  };
+  const auto text = [=](Variant v) {
+    if (v.runs.empty()) return std::string("-");
+    const std::vector<double> all = steps(v);
+    const auto number = [&](double value) {
+      if (std::isfinite(value)) return number_text(value);
+      const Index most = std::ranges::max(v.runs | std::views::transform(steps_taken));
+      return "> " + number_text(static_cast<double>(most));
+    };
+    const auto [least, most] = std::ranges::minmax(all);
+    return number(median(all)) + " (" + number(least) + " to " + number(most) + ")";
+  };
+  columns.add("steps to learn", "steps_to_learn_median", text, [=](Variant v) {
+    const double middle = v.runs.empty() ? kDivergedCost : median(steps(v));
+    return std::isfinite(middle) ? json_number(middle) : Json();
+  });
+}
+
 // Columns that compare an attention with the reference.
 void add_comparison(Columns& columns, const ComparisonResult& result) {
   const std::string minus = "minus " + reference(result).spec;
@@ -118,19 +146,30 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
   columns.data("cost_mean", [](Variant v) { return v.cost ? Json(v.cost->mean) : Json(); });
   columns.data("cost_ci95",
                [](Variant v) { return v.cost ? or_null(v.cost->half_width) : Json(); });
+  const bool steps = result.question.metric == Metric::steps;
   const auto median_cost = [](Variant v) {
     return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
   };
-  columns.measured("points lost", "cost_median", median_cost, 0, [=](Variant v) {
-    const auto number = [&](double value) { return signed_text(value, 1); };
+  const std::string heading = steps ? "more steps, %" : "points lost";
+  columns.measured(heading, "cost_median", median_cost, 0, [=](Variant v) {
+    const auto number = [&](double value) {
+      return std::isfinite(value) ? signed_text(value, steps ? 0 : 1) : std::string("more");
+    };
     const auto cost = [](const auto& of_seed) { return of_seed.second; };
     const auto [least, most] = std::ranges::minmax(v.costs, {}, cost);
     return number(median_cost(v)) + " (" + number(least.second) + " to " + number(most.second) +
            ")";
   });
-  columns.always("verdict", "verdict", [&result](Variant v) {
+  const auto verdict = [&result](Variant v) {
     return has_verdict(v, result) ? Json(verdict_word(v.verdict)) : Json();
-  });
+  };
+  columns.add(
+      "verdict", "verdict",
+      [=](Variant v) {
+        const bool later = steps && v.verdict == Verdict::not_enough && !verdict(v).is_null();
+        return later ? std::string("later") : cell_text(verdict(v), 0);
+      },
+      verdict);
   columns.data("loss_falls_per_100_steps",
                [&result](Variant v) { return or_null(fall_at_end(v, result)); });
 }
@@ -151,6 +190,7 @@ std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& re
   Columns columns;
   add_sizes(columns, result);
   add_losses(columns, result);
+  if (result.question.metric == Metric::steps) add_steps(columns);
   add_comparison(columns, result);
   add_speed_and_front(columns);
   return columns.take();

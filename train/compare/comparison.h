@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/base/real.h"
+#include "autograd/base/settings.h"
 #include "train/evaluation.h"
 #include "train/statistics.h"
 
@@ -29,7 +30,11 @@ struct SeedRange {
 enum class Metric {
   loss,     ///< validation loss, nats per character
   answers,  ///< share of answers predicted right, percentage points
+  steps,    ///< steps to learn: those before the first evaluation that TrainSettings::learned takes
 };
+
+inline constexpr Named<Metric> kMetrics[] = {
+    {"loss", Metric::loss}, {"answers", Metric::answers}, {"steps", Metric::steps}};
 
 /// Question that a comparison decides: which attentions are worse than the reference by at most
 /// `tolerance`?
@@ -37,7 +42,8 @@ struct Question {
   Metric metric = Metric::loss;
   std::string reference;  ///< spec of an attention; empty: the one with the largest cache
   /// Largest tolerated cost. For losses in nats per character, by default a hundredth of the
-  /// reference's loss, but at least 0.001; for answers in percentage points, by default 5.
+  /// reference's loss, but at least 0.001; for answers in percentage points, by default 5; for
+  /// steps in percent more than the reference's, by default 25.
   std::optional<double> tolerance;
   SeedRange seeds;
   bool intervals = true;  ///< confidence intervals; without them nothing is decided
@@ -46,7 +52,8 @@ struct Question {
 /// Verdict on the cost of an attention, that is, how much worse it is than the reference, on seeds
 /// that both finished. `enough` and `not_enough` are wrong with a probability of at most 5 % for
 /// each attention. For losses, whose differences are assumed to be normal, they are about the mean;
-/// for answers, which may scatter in any way, about at least half of all seeds (see Judge).
+/// for answers and steps, which may scatter in any way, about at least half of all seeds (see
+/// Judge).
 enum class Verdict {
   enough,      ///< the cost lies below the tolerance
   not_enough,  ///< the cost lies above the tolerance
@@ -63,6 +70,13 @@ struct CacheBlock {
 };
 using CacheLayer = std::vector<CacheBlock>;
 
+/// Evaluation of a run on the way, at one step.
+struct EvaluationAt {
+  Index step = 0;
+  double loss = 0;                ///< nats per character that counts
+  std::optional<double> answers;  ///< share of right answers
+};
+
 /// Measurements of one finished training run: one attention, one seed.
 struct RunResult {
   std::uint64_t seed = 0;
@@ -72,11 +86,13 @@ struct RunResult {
   std::optional<double> answer_accuracy;       ///< share of answers (see Story) predicted right
   std::vector<AnswersAt> answers_by_distance;  ///< accuracy by distance, as in Evaluation
   std::vector<LossAt> loss_by_position;        ///< loss by position in the context, as there
+  std::optional<Index> learned_at;             ///< step at which the run had learned and ended
   double train_tokens_per_second = 0;          ///< over whole training steps, without evaluations
-  double machine_seconds = 0;        ///< from start to end, divided by the runs side by side
-  std::string version, machine;      ///< program and machine: see ComparisonResult
-  std::vector<Index> curve_steps;    ///< steps of the points of the loss curve
-  std::vector<double> curve_losses;  ///< training loss, mean since the point before
+  double machine_seconds = 0;             ///< from start to end, divided by the runs side by side
+  std::string version, machine;           ///< program and machine: see ComparisonResult
+  std::vector<Index> curve_steps;         ///< steps of the points of the loss curve
+  std::vector<double> curve_losses;       ///< training loss, mean since the point before
+  std::vector<EvaluationAt> evaluations;  ///< on the way and at the end, in the order of steps
 };
 
 /// Passage of the validation text on which the report shows attention maps.
@@ -135,8 +151,8 @@ struct VariantResult {
   // Over the finished runs, one value a seed; meaningless while there is none.
   Estimate loss;  ///< over the seeds that all attentions finished: see common_seeds
   std::optional<Estimate> difference;  ///< loss minus the reference's, seed by seed
-  /// Cost by the question's metric; none for the reference. For answers it is a mean without
-  /// interval.
+  /// Cost by the question's metric; none for the reference. For answers and steps it is a mean
+  /// without interval.
   std::optional<Estimate> cost;
   std::vector<std::pair<std::uint64_t, double>> costs;  ///< by seed; `cost` is their estimate
   Verdict verdict = Verdict::open;

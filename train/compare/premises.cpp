@@ -84,6 +84,16 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
   return why.empty() ? "" : who + why;
 }
 
+// Reason why steps to learn cannot be compared with those of the reference; empty if they can.
+std::string why_not_in_time(const ComparisonResult& result, std::span<const RunResult> runs) {
+  const auto late = std::ranges::count_if(runs, [](const RunResult& r) { return !r.learned_at; });
+  if (late == 0) return "";
+  const std::string& named = result.question.reference;
+  return (named.empty() ? reference(result).spec : named) +
+         formatted(", the reference, does not learn in %td steps on %td of %td seeds; train longer",
+                   result.steps, late, std::ssize(runs));
+}
+
 // Least number of seeds with which a sign test decides.
 Index least_seeds() {
   Index seeds = 1;
@@ -105,9 +115,12 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
         "the %td steps are fewer than the warm-up of %td; train longer or shorten the warm-up",
         result.steps, result.too_long_warmup);
   }
-  if (const std::string why = why_unlearned(result, first); !why.empty()) return why;
-  if (question.metric == Metric::answers && question.seeds.last < least_seeds()) {
-    return formatted("verdicts about answers count seeds and need %td or more", least_seeds());
+  const bool steps = question.metric == Metric::steps;
+  const std::string why = steps ? why_not_in_time(result, first) : why_unlearned(result, first);
+  if (!why.empty()) return why;
+  if (question.metric != Metric::loss && question.seeds.last < least_seeds()) {
+    return formatted("verdicts about %s count seeds and need %td or more",
+                     steps ? "steps" : "answers", least_seeds());
   }
   return "";
 }
@@ -116,7 +129,8 @@ std::string why_beaten(const ComparisonResult& result) {
   const Question& question = result.question;
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(question, than.runs);
-  if (!limit || !question.intervals) return "";
+  // Steps say themselves which attention learns sooner.
+  if (!limit || !question.intervals || question.metric == Metric::steps) return "";
   const Judge judge(question.metric, question.seeds);
   const auto cost = [&](const VariantResult& v) { return middle_cost(v, question.metric); };
   const VariantResult* best = nullptr;
@@ -152,6 +166,7 @@ std::vector<double> mean_curve(std::span<const RunResult> runs) {
 }  // namespace
 
 std::optional<double> fall_at_end(const VariantResult& variant, const ComparisonResult& result) {
+  if (result.question.metric == Metric::steps) return std::nullopt;  // runs end when they learned
   const std::vector<double> curve = mean_curve(variant.runs);
   const std::optional<double> limit = tolerance(result.question, reference(result).runs);
   const std::size_t tenth = curve.size() / 10;
@@ -174,11 +189,13 @@ namespace {
 
 // Assumptions of the verdicts, as a sentence.
 std::string assumption(const Question& question) {
-  if (question.metric == Metric::answers) {
-    return "Verdicts count seeds (sign test): at least half of all seeds lose less than the "
-           "tolerance (enough) or more (not enough). Each verdict is wrong with a probability of "
-           "at "
-           "most 5 %, whatever the distribution over seeds.";
+  if (question.metric != Metric::loss) {
+    const bool steps = question.metric == Metric::steps;
+    return std::string("Verdicts count seeds (sign test): at least half of all seeds ") +
+           (steps ? "take fewer steps than the tolerance allows (enough) or more (later)"
+                  : "lose less than the tolerance (enough) or more (not enough)") +
+           ". Each verdict is wrong with a probability of at most 5 %, whatever the distribution "
+           "over seeds.";
   }
   const char* const how = question.seeds.grows() ? "repeated confidence intervals" : "Student t";
   return "Verdicts assume that differences are normally distributed over seeds (95 % confidence "

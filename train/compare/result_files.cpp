@@ -59,10 +59,11 @@ RunRecord record_of(const RunPlan& run) {
 }
 
 // Returns true if runs that differ in a setting are equal: how files are named and read, whose
-// contents the basis has, and when a run is evaluated and saved.
-bool is_no_part_of_identity(const std::string& name) {
+// contents the basis has, and when a run is saved, and evaluated unless that may end it.
+bool is_no_part_of_identity(const std::string& name, const RunPlan& run) {
+  if (name == "eval-every") return !run.options.stops_when_learned();
   return name == "data" || name == "validation" || name == "newlines" || name == "init" ||
-         name == "eval-every" || name == "checkpoint-every" || name == "keep";
+         name == "checkpoint-every" || name == "keep";
 }
 
 // Throws OtherRunError unless `had`, the record of a run in the folder of `run`, has its basis and
@@ -79,7 +80,7 @@ void require_same(const RunPlan& run, const json& had, const json& basis,
   const json now = to_json(run.options);
   for (const Setting& setting : training_settings()) {
     const std::string& name = setting.name;
-    if (is_no_part_of_identity(name)) continue;
+    if (is_no_part_of_identity(name, run)) continue;
     const json unlisted = setting.traits.quiet ? setting.standard.value : json();
     const json was = settings.value(name, unlisted), is = now.value(name, unlisted);
     if (was == is) continue;
@@ -92,6 +93,30 @@ void require_same(const RunPlan& run, const json& had, const json& basis,
   }
 }
 
+}  // namespace
+
+nlohmann::ordered_json to_json(const std::vector<EvaluationAt>& evaluations) {
+  nlohmann::ordered_json steps = nlohmann::ordered_json::array(), losses = steps, answers = steps;
+  for (const EvaluationAt& at : evaluations) {
+    steps.push_back(at.step);
+    losses.push_back(at.loss);
+    if (at.answers) answers.push_back(*at.answers);
+  }
+  return {{"steps", steps}, {"losses", losses}, {"answers", answers}};
+}
+
+std::vector<EvaluationAt> evaluations_from(const nlohmann::ordered_json& object) {
+  std::vector<EvaluationAt> evaluations;
+  for (std::size_t i = 0; i < object.at("steps").size(); ++i) {
+    evaluations.push_back({object["steps"][i], object.at("losses").at(i), {}});
+    if (const auto& answers = object.at("answers"); !answers.empty())
+      evaluations.back().answers = answers.at(i);
+  }
+  return evaluations;
+}
+
+namespace {
+
 // Measurements of a run as JSON.
 json numbers(const RunResult& r) {
   json result = {{"val_loss", r.validation_loss},
@@ -99,6 +124,8 @@ json numbers(const RunResult& r) {
                  {"machine_seconds", r.machine_seconds},
                  {"curve_steps", r.curve_steps},
                  {"curve_losses", r.curve_losses}};
+  if (r.learned_at) result["learned_at"] = *r.learned_at;
+  if (!r.evaluations.empty()) result["evaluations"] = to_json(r.evaluations);
   if (r.tuning_loss) result["tuning_loss"] = *r.tuning_loss;
   if (r.answer_accuracy) result["answer_accuracy"] = *r.answer_accuracy;
   for (const AnswersAt& at : r.answers_by_distance) {
@@ -115,6 +142,8 @@ void read_numbers(const json& result, RunResult& r) {
   r.machine_seconds = result.at("machine_seconds");
   r.curve_steps = result.at("curve_steps").get<std::vector<Index>>();
   r.curve_losses = result.at("curve_losses").get<std::vector<double>>();
+  if (result.contains("learned_at")) r.learned_at = result["learned_at"];
+  if (result.contains("evaluations")) r.evaluations = evaluations_from(result["evaluations"]);
   if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
   if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
   for (const json& at : result.value("answers_by_distance", json::array()))
@@ -173,7 +202,7 @@ std::optional<RunResult> read_run_result(const RunPlan& run, const json& basis) 
 json identity_of(const RunPlan& run, const json& basis) {
   json settings = to_json(run.options);
   std::erase_if(settings.get_ref<json::object_t&>(),
-                [](const auto& setting) { return is_no_part_of_identity(setting.first); });
+                [&](const auto& setting) { return is_no_part_of_identity(setting.first, run); });
   return {{"settings", settings}, {"basis", basis}, {"version", version_text()}};
 }
 

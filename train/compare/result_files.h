@@ -59,4 +59,10 @@ std::optional<TimeSpent> read_unfinished(const RunPlan& run, const nlohmann::jso
 /// written, is of a run with other settings or another basis.
 void require_same_run(const RunPlan& run, const nlohmann::json& basis);
 
+/// Evaluations as JSON: an object of the arrays "steps", "losses" and "answers", which is empty if
+/// the text marks none.
+nlohmann::ordered_json to_json(const std::vector<EvaluationAt>& evaluations);
+/// Evaluations from what `to_json` returned. Throws nlohmann::json::exception for other JSON.
+std::vector<EvaluationAt> evaluations_from(const nlohmann::ordered_json& json);
+
 }  // namespace headcount

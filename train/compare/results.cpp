@@ -20,7 +20,8 @@ std::vector<std::pair<std::uint64_t, double>> paired_costs(const VariantResult& 
   std::vector<std::pair<std::uint64_t, double>> costs;
   for (const RunResult& run : variant.runs) {
     const auto same = std::ranges::find(reference.runs, run.seed, &RunResult::seed);
-    if (same != reference.runs.end()) costs.emplace_back(run.seed, cost_of(run, *same, metric));
+    if (same == reference.runs.end()) continue;
+    if (const auto cost = cost_of(run, *same, metric)) costs.emplace_back(run.seed, *cost);
   }
   return costs;
 }
@@ -57,12 +58,12 @@ std::vector<double> over_runs(const VariantResult& variant, std::span<const std:
   return values;
 }
 
-// Returns true if `a` dominates `b` in cache and loss. Losses differ more between seeds than
-// between attentions, so only equal seeds are compared: the common ones or, if there are none,
-// those that both finished.
-bool dominates(const VariantResult& a, const VariantResult& b,
+// Returns true if `a` dominates `b` in cache and loss, or in cache and steps to learn. Losses
+// differ more between seeds than between attentions, so only equal seeds are compared: the common
+// ones or, if there are none, those that both finished.
+bool dominates(const VariantResult& a, const VariantResult& b, Metric metric,
                std::span<const std::uint64_t> common) {
-  auto costs = paired_costs(a, b, Metric::loss);
+  auto costs = paired_costs(a, b, metric == Metric::steps ? metric : Metric::loss);
   if (!common.empty()) {
     std::erase_if(costs, [&](const auto& of_seed) {
       return std::ranges::find(common, of_seed.first) == common.end();
@@ -89,7 +90,7 @@ void compare_with_reference(VariantResult& v, const ComparisonResult& result, co
   v.cost = judge.interval(values_of(v.costs));
   v.difference = judge.interval(values_of(paired_costs(v, than, Metric::loss)));
   if (!question.intervals) v.difference->half_width.reset();
-  if (!question.intervals || question.metric == Metric::answers) v.cost->half_width.reset();
+  if (!question.intervals || question.metric != Metric::loss) v.cost->half_width.reset();
 }
 
 // Fills in the verdicts, or the reason why all are open.
@@ -137,7 +138,7 @@ void summarize(ComparisonResult& result) {
   }
   for (VariantResult& v : result.variants) {
     v.pareto = !v.runs.empty() && std::ranges::none_of(result.variants, [&](const auto& other) {
-      return !other.runs.empty() && dominates(other, v, result.common_seeds);
+      return !other.runs.empty() && dominates(other, v, question.metric, result.common_seeds);
     });
   }
 }
@@ -196,9 +197,13 @@ std::string results_table(const ComparisonResult& result, Format format) {
   const std::size_t seeds = result.seeds.size();
   if (std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; }))
     keys.push_back("runs");
-  keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
-                           "learned", "paired_difference_mean"});
-  if (result.question.metric == Metric::answers) keys.push_back("cost_median");
+  if (result.question.metric == Metric::steps) {
+    keys.push_back("steps_to_learn_median");
+  } else {
+    keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
+                             "learned", "paired_difference_mean"});
+  }
+  if (result.question.metric != Metric::loss) keys.push_back("cost_median");
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});
   std::string text =
       text_table(selected(comparison_columns(result), keys), result.variants, format);

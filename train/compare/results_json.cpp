@@ -5,6 +5,7 @@
 #include "autograd/base/error.h"
 #include "train/compare/columns.h"
 #include "train/compare/premises.h"
+#include "train/compare/result_files.h"
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
 
@@ -27,6 +28,7 @@ std::vector<std::string_view> keys_for_programs(std::string_view name) {
           "answer_accuracy_mean",
           "answer_accuracy_ci95",
           "learned",
+          "steps_to_learn_median",
           "paired_difference_mean",
           "paired_difference_ci95",
           "difference_excludes_zero",
@@ -78,6 +80,9 @@ std::optional<Estimate> estimate_at(const Json& object, const std::string& name)
   if (!mean) return std::nullopt;
   return Estimate{*mean, optional_at<double>(object, (name + "_ci95").c_str())};
 }
+
+// A cost; null for an infinite one, that of a run that did not learn.
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
 // Four decimals of what is only shown: attention weights, and losses of single characters.
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
@@ -171,6 +176,11 @@ void add_runs(Json& object, const VariantResult& variant) {
       });
     });
   }
+  if (any([](Run run) { return run.learned_at.has_value(); })) {
+    add("steps_to_learn", [](Run run) { return run.learned_at ? Json(*run.learned_at) : Json(); });
+  }
+  if (any([](Run run) { return run.evaluations.size() > 1; }))
+    add("evaluations", [](Run run) { return to_json(run.evaluations); });
   if (any([](Run run) { return run.tuning_loss.has_value(); }))
     add("tuning_losses", [](Run run) { return or_null(run.tuning_loss); });
   add("train_speeds", [](Run run) { return run.train_tokens_per_second; });
@@ -205,6 +215,9 @@ std::vector<RunResult> read_runs_of(const Json& object) {
     };
     run.answer_accuracy = number("answer_accuracies");
     run.tuning_loss = number("tuning_losses");
+    if (const auto step = number("steps_to_learn")) run.learned_at = static_cast<Index>(*step);
+    if (const Json evaluated = of_run("evaluations"); !evaluated.is_null())
+      run.evaluations = evaluations_from(evaluated);
     run.train_tokens_per_second = number("train_speeds").value_or(0);
     run.machine_seconds = number("machine_seconds").value_or(0);
     if (const Json curve = of_run("curves"); !curve.is_null()) {
@@ -219,7 +232,7 @@ std::vector<RunResult> read_runs_of(const Json& object) {
 void add_details(Json& object, const VariantResult& variant) {
   add_runs(object, variant);
   object["costs"] = array_of(variant.costs, [](const auto& of_seed) -> Json {
-    return {{"seed", of_seed.first}, {"cost", of_seed.second}};
+    return {{"seed", of_seed.first}, {"cost", finite_or_null(of_seed.second)}};
   });
   object["failures"] = variant.failures;
   object["diverged"] = variant.diverged;
@@ -246,8 +259,10 @@ VariantResult read_variant(const Json& object) {
   variant.cost = estimate_at(object, "cost");
   variant.answer_accuracy = estimate_at(object, "answer_accuracy");
   variant.costs = read_array(object, "costs", [](const Json& cost) {
-    return std::pair(cost.at("seed").get<std::uint64_t>(), cost.at("cost").get<double>());
+    // An infinite cost, of a run that did not learn, is null.
+    return std::pair(cost.at("seed").get<std::uint64_t>(), value_or(cost, "cost", kDivergedCost));
   });
+  if (!variant.cost && !variant.costs.empty()) variant.cost = Estimate{kDivergedCost, {}};
   variant.verdict = read_verdict(value_or<std::string>(object, "verdict", "open"));
   variant.train_tokens_per_second = optional_at<double>(object, "train_tokens_per_second");
   variant.pareto = value_or(object, "pareto", false);
@@ -273,7 +288,8 @@ Json verdict_json(const ComparisonResult& result) {
   const auto enough = cheapest_enough(result);
   return {{"text", verdict_text(result)},
           {"enough", enough ? Json(enough->spec) : Json()},
-          {"metric", result.question.metric == Metric::loss ? "loss" : "answers"},
+          {"metric",
+           std::ranges::find(kMetrics, result.question.metric, &Named<Metric>::second)->first},
           {"reference", than.spec},
           {"tolerance", or_null(limit)},
           {"seeds", result.question.seeds.text()},
@@ -284,7 +300,11 @@ Json verdict_json(const ComparisonResult& result) {
 
 Question read_question(const Json& verdict) {
   Question question;
-  question.metric = verdict.at("metric") == "answers" ? Metric::answers : Metric::loss;
+  const auto metric = verdict.at("metric").get<std::string>();
+  const auto known = std::ranges::find(kMetrics, metric, &Named<Metric>::first);
+  if (known == std::end(kMetrics))
+    throw DataError("its verdict has a metric unknown here, ", metric);
+  question.metric = known->second;
   question.reference = verdict.at("reference");
   question.tolerance = optional_at<double>(verdict, "tolerance");
   question.seeds = SeedRange::parse(verdict.at("seeds").get<std::string>());

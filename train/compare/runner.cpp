@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Index kCurvePoints = 100;
 
-// Mean training losses over equal stretches of a run, over all its starts.
+// Mean training losses over equal stretches of a run, and its evaluations, over all its starts.
 void read_curve(const RunPlan& run, RunResult& result) {
   const Index steps = run.options.steps, stretch = std::max<Index>(1, steps / kCurvePoints);
   std::ifstream metrics(run.folder / "metrics.jsonl");
@@ -34,6 +34,10 @@ void read_curve(const RunPlan& run, RunResult& result) {
     const Index step = line.at("step");
     sum += line.at("loss").get<double>();
     ++count;
+    if (line.contains("val_loss")) {
+      EvaluationAt& at = result.evaluations.emplace_back(EvaluationAt{step, line["val_loss"], {}});
+      if (line.contains("val_answer_accuracy")) at.answers = line["val_answer_accuracy"];
+    }
     if (step % stretch != 0 && step != steps) continue;
     result.curve_steps.push_back(step);
     result.curve_losses.push_back(sum / static_cast<double>(count));
@@ -148,6 +152,7 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
   RunResult result;
   result.seed = run.options.seed;
   read_curve(run, result);
+  result.learned_at = outcome.learned_at;
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
   result.answers_by_distance = outcome.validation.answers_by_distance;

@@ -19,7 +19,8 @@ constexpr std::size_t kMostCostsInText = 7;
 
 // The default tolerance is a hundredth of the loss. Of a loss near zero that would mean nothing, so
 // it is at least a thousandth of a nat, a tenth of a percent of perplexity.
-constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kPercent = 100;
+constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kMoreSteps = 25,
+                 kPercent = 100;
 
 Index seed_count(std::string_view text) {
   if (text.find_first_not_of("0123456789") != std::string_view::npos)
@@ -42,6 +43,7 @@ struct Numbers {
   double tolerance;
 
   int decimals() const {
+    if (metric == Metric::steps) return 0;
     const int least = metric == Metric::loss ? 3 : 1;
     if (tolerance <= 0) return least + 1;
     return std::clamp(1 - static_cast<int>(std::floor(std::log10(tolerance))), least, 15);
@@ -56,6 +58,7 @@ struct Numbers {
     const Estimate e{middle_cost(variant, metric), variant.cost->half_width};
     const std::string text = signed_text(e.mean, decimals());
     if (metric == Metric::loss) return text + half_width_text(e, decimals());
+    if (metric == Metric::steps) return steps_text(variant, e.mean);
     const auto below = std::ranges::count_if(
         variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
     return text +
@@ -63,9 +66,29 @@ struct Numbers {
                      std::ssize(variant.costs) + std::ssize(diverged_seeds(variant, reference)),
                      decimals(), tolerance);
   }
+  // "in 590 steps, +136 % (0 of 5 seeds below 25 %)".
+  std::string steps_text(const VariantResult& variant, double more) const {
+    std::vector<double> steps;
+    for (const RunResult& run : variant.runs)
+      steps.push_back(static_cast<double>(steps_taken(run)));
+    const auto below = std::ranges::count_if(
+        variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
+    return formatted("in %.0f steps", median(steps)) +
+           (std::isfinite(more) ? formatted(", %s %%", signed_text(more, 0).c_str()) : "") +
+           formatted(" (%td of %td seeds below %s %%)", below,
+                     std::ssize(variant.costs) + std::ssize(diverged_seeds(variant, reference)),
+                     number_text(tolerance, 0).c_str());
+  }
   std::string limit() const { return formatted(" (tolerance %.*f)", decimals(), tolerance); }
   // After a cost: costs in answers name the tolerance already.
-  std::string limit_of_cost() const { return metric == Metric::answers ? "" : limit(); }
+  std::string limit_of_cost() const { return metric == Metric::loss ? limit() : ""; }
+  // What the attention is, by its verdict, before its cost.
+  std::string how(const VariantResult& variant, const char* word) const {
+    if (metric != Metric::steps) return formatted("is %s: ", word);
+    if (!std::isfinite(middle_cost(variant, metric))) return "does not learn ";
+    return variant.verdict == Verdict::not_enough ? "learns later, "
+                                                  : formatted("is %s: it learns ", word);
+  }
 };
 
 // Attentions with this verdict, in the order given; those that are enough, by rising cache.
@@ -117,7 +140,8 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
   }
 }
 
-Metric usual_metric(const Corpus& corpus) {
+Metric usual_metric(const Corpus& corpus, bool stop_when_learned) {
+  if (stop_when_learned) return Metric::steps;
   return corpus.only_answers ? Metric::answers : Metric::loss;
 }
 
@@ -126,7 +150,17 @@ SeedRange usual_seeds(const Question& question) {
   return {5, question.intervals ? 10 : 5};
 }
 
-double cost_of(const RunResult& run, const RunResult& reference, Metric metric) {
+Index steps_taken(const RunResult& run) {
+  return run.learned_at.value_or(run.evaluations.empty() ? 0 : run.evaluations.back().step);
+}
+
+std::optional<double> cost_of(const RunResult& run, const RunResult& reference, Metric metric) {
+  if (metric == Metric::steps) {
+    if (!run.learned_at) return reference.learned_at ? std::optional(kDivergedCost) : std::nullopt;
+    // A reference that has not learned yet takes more steps, and the cost is less than this.
+    const auto steps = static_cast<double>(steps_taken(reference));
+    return kPercent * (static_cast<double>(*run.learned_at) / steps - 1);
+  }
   if (metric == Metric::loss) return run.validation_loss - reference.validation_loss;
   return kPercent * (reference.answer_accuracy.value() - run.answer_accuracy.value());
 }
@@ -150,6 +184,7 @@ std::vector<double> deciding_costs(const VariantResult& variant, const VariantRe
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference) {
   if (question.tolerance) return question.tolerance;
   if (question.metric == Metric::answers) return kPoints;
+  if (question.metric == Metric::steps) return kMoreSteps;
   std::vector<double> losses;
   for (const RunResult& run : reference) {
     if (static_cast<Index>(run.seed) <= question.seeds.first) losses.push_back(run.validation_loss);
@@ -242,12 +277,12 @@ const VariantResult* cheapest_enough(const ComparisonResult& result) {
   return enough.empty() ? nullptr : enough.front();
 }
 
-std::string verdict_text(const ComparisonResult& result) {
+std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result.question, than.runs);
-  if (result.variants.size() < 2) return "there is one attention only, so nothing is compared";
-  if (!limit || than.runs.empty()) return than.label() + ", the reference, has no finished run";
-  if (!result.undecided.empty()) return "nothing can be decided: " + result.undecided;
+  if (result.variants.size() < 2) return {"there is one attention only, so nothing is compared"};
+  if (!limit || than.runs.empty()) return {than.label() + ", the reference, has no finished run"};
+  if (!result.undecided.empty()) return {"nothing can be decided: " + result.undecided};
   const Numbers numbers{than, result.question.metric, *limit};
   std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
   std::vector<std::string> parts;
@@ -259,7 +294,8 @@ std::string verdict_text(const ComparisonResult& result) {
     const double bytes = cheapest.cache_bytes_per_token;
     parts.push_back(cheapest.label() +
                     " is enough: " + number_text(bytes, bytes == std::floor(bytes) ? 0 : 1) +
-                    " B of KV cache per token, " + share_text(bytes, than) + ", at " +
+                    " B of KV cache per token, " + share_text(bytes, than) +
+                    (numbers.metric == Metric::steps ? ", learned " : ", at ") +
                     numbers.cost(cheapest) + numbers.limit_of_cost());
     enough.erase(enough.begin());
   }
@@ -270,15 +306,21 @@ std::string verdict_text(const ComparisonResult& result) {
     for (const VariantResult* variant : variants) {
       names.push_back(variant->label());
       if (!named_alone)
-        parts.push_back(variant->label() + " is " + how + ": " + numbers.cost(*variant));
+        parts.push_back(variant->label() + " " + numbers.how(*variant, how) +
+                        numbers.cost(*variant));
     }
     if (named_alone && !names.empty()) parts.push_back(together + (": " + list_text(names)));
   };
   add(enough, "too", "enough too");
   add(judged(result, Verdict::not_enough), none ? "not enough" : "not", "not enough");
   add(judged(result, Verdict::open), "open", "open");
+  return parts;
+}
+
+std::string verdict_text(const ComparisonResult& result) {
   std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  for (const std::string& clause : verdict_clauses(result))
+    text += (text.empty() ? "" : "; ") + clause;
   return text;
 }
 

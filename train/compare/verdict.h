@@ -19,14 +19,19 @@ namespace headcount {
 void require_answerable(const Question& question, const std::vector<AttentionSpec>& specs,
                         const Corpus& corpus);
 
-/// Default metric for a text: answers if its loss counts nothing else, otherwise the loss.
-Metric usual_metric(const Corpus& corpus);
+/// Default metric for a text: steps if runs `stop_when_learned`, answers if its loss counts nothing
+/// else, otherwise the loss.
+Metric usual_metric(const Corpus& corpus, bool stop_when_learned);
 /// Default numbers of seeds: enough to decide clear cases. Without intervals, a fixed number.
 SeedRange usual_seeds(const Question& question);
 
+/// Steps that `run` took to learn or, if it did not, all its steps, after which it may learn.
+Index steps_taken(const RunResult& run);
+
 /// Cost of `run`: how much worse it is than the reference's run on the same seed, by `metric`,
-/// which both must have measured.
-double cost_of(const RunResult& run, const RunResult& reference, Metric metric);
+/// which both must have measured. Cost in steps is infinite for a run that did not learn, and none
+/// if the reference did not learn either.
+std::optional<double> cost_of(const RunResult& run, const RunResult& reference, Metric metric);
 
 /// Cost of a run that diverged. To leave such a run out would make an attention that often diverges
 /// look as good as its other runs.
@@ -57,8 +62,9 @@ Verdict verdict(const Estimate& cost, std::optional<double> tolerance);
 /// `seeds.first` seeds and again after each further one, up to `seeds.last`. Differences of losses
 /// are assumed to be normal, so the confidence interval of their mean decides. Shares of right
 /// answers are bounded, skewed, and sometimes in two clusters; no interval of the mean of so few
-/// values is reliable then, since a rare failure may not have been seen. For answers, a sign test
-/// decides instead, on which side of the tolerance at least half of all seeds lie.
+/// values is reliable then, since a rare failure may not have been seen. Steps to learn have no
+/// mean if a run does not learn. For answers and steps, a sign test decides instead, on which side
+/// of the tolerance at least half of all seeds lie.
 class Judge {
  public:
   Judge(Metric metric, const SeedRange& seeds);
@@ -80,7 +86,7 @@ class Judge {
   std::vector<Index> exceptions_;  // by look
 };
 
-/// Central value of an attention's costs: the mean for losses, the median for answers.
+/// Central value of an attention's costs: the mean for losses, the median for answers and steps.
 double middle_cost(const VariantResult& variant, Metric metric);
 
 /// Outcome of looking at one attention's costs, seed after seed.
@@ -105,8 +111,10 @@ const VariantResult* cheapest_enough(const ComparisonResult& result);
 
 /// Verdict in words: "mqa is enough: 256 B of KV cache per token, 25 % of mha's, at +0.003 +- 0.004
 /// (tolerance 0.010); mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough,
-/// then the others. For answers it gives, instead of an interval, how many seeds lie below the
-/// tolerance. If nothing can be decided, it says why.
+/// then the others. For answers and steps it gives, instead of an interval, how many seeds lie
+/// below the tolerance. If nothing can be decided, it says why.
 std::string verdict_text(const ComparisonResult& result);
+/// The clauses of that text, one for each attention.
+std::vector<std::string> verdict_clauses(const ComparisonResult& result);
 
 }  // namespace headcount

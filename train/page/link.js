@@ -6,7 +6,8 @@ import { texts } from "./texts.js";
 
 // Settings that the page or its workers decide by themselves.
 export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every",
-  "checkpoint-every", "keep", "stop-after", "validation", "init", "precision", "shards"];
+  "checkpoint-every", "keep", "stop-after", "stop-at-answers", "stop-at-loss",
+  "validation", "init", "precision", "shards"];
 
 const isObject = (value) => value?.constructor === Object;
 

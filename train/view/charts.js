@@ -9,6 +9,7 @@ const kMostBands = 5; // more bands would hide each other
 
 const finished = (r) => r.variants.filter((v) => v.runs > 0);
 export const byAnswers = (r) => r.verdict.metric === "answers";
+export const bySteps = (r) => r.verdict.metric === "steps";
 export const onlyAnswers = (r) =>
   r.only_answers ?? !("bits_per_character" in (r.variants[0] ?? {}));
 export const unitOf = (r) => onlyAnswers(r) ? "nats per answer" : "nats per character";
@@ -16,8 +17,14 @@ const contextOf = (r) => r.context ?? r.config.context;
 const styleOf = (r, v) => r.variants.indexOf(v);
 const withInterval = (text, half, decimals) => Number.isFinite(half)
   ? `${text} ± ${numberText(half, decimals)}` : text;
-const cacheAxis = (r) => ({ xTitle: `KV cache per token at ${numberText(contextOf(r))} tokens`,
-  x: { log: 2, label: bytesText } });
+// The axis begins at 0 unless the caches differ by so much that small ones would meet there.
+const kWide = 16;
+function cacheAxis(r) {
+  const bytes = finished(r).map((v) => v.kv_cache_bytes_per_token);
+  const wide = Math.max(...bytes) > kWide * Math.min(...bytes);
+  return { xTitle: `KV cache per token at ${numberText(contextOf(r))} tokens`,
+    x: { ...(wide ? { log: 2 } : { from: 0 }), label: bytesText } };
+}
 const doubling = { log: 2, label: (value) => numberText(value) };
 
 // Points of the means of `values` over seeds, from the least to the most of them.
@@ -41,32 +48,95 @@ const logIfWide = (series) => {
 };
 
 export function differences(r) {
-  const than = r.verdict.reference, answers = byAnswers(r), decimals = answers ? 1 : 4;
+  const than = r.verdict.reference, answers = byAnswers(r), steps = bySteps(r);
+  const decimals = steps ? 0 : answers ? 1 : 4;
   const rows = r.variants.flatMap((v, style) => {
-    if (v.cost_mean === null || v.cost_mean === undefined) return [];
-    const middle = answers ? v.cost_median : v.cost_mean;
+    const middle = answers || steps ? v.cost_median : v.cost_mean;
+    if (middle === null || middle === undefined) return [];
     const hover = withInterval(`${v.spec}: ${signedText(middle, decimals)}`, v.cost_ci95, decimals);
     const half = v.cost_ci95 ?? NaN;
-    return [{ name: v.spec, word: v.verdict ?? "", style, mean: middle, low: middle - half,
+    return [{ name: v.spec, word: wordOf(r, v), style, mean: middle, low: middle - half,
       high: middle + half, hover,
       dots: v.costs.map(({ seed, cost }) =>
         ({ value: cost, hover: `${v.spec}, seed ${seed}: ${signedText(cost, decimals)}` })) }];
   });
   if (!rows.length) return null;
-  const title = `${answers ? "Answers lost" : "Loss"} compared with ${than}`;
+  const title = `${steps ? "Steps to learn" : answers ? "Answers lost" : "Loss"} compared with ` +
+    than;
   const limit = r.verdict.tolerance === null ? "" : ` of ` +
     `${numberText(r.verdict.tolerance, decimals)}`;
-  const caption = answers
+  const caption = answers || steps
     ? "Dots are single seeds, marks their medians. An attention is enough where more dots lie " +
       "in the shaded band, below " +
-      `the tolerance${limit}, than chance would put there if most seeds lost more (sign test).`
+      `the tolerance${limit}, than chance would put there if most seeds ` +
+      `${steps ? "took" : "lost"} more (sign test).${steps ? " Runs that did not learn have no dot."
+        : ""}`
     : "Marks are means over the seeds, dots single seeds. An attention is enough where its " +
       "whole bar, a 95\u00a0% " +
       `interval, lies in the shaded band, below the tolerance${limit}. Bars assume that seeds ` +
         "scatter about one value; where dots lie in two clusters, they mean nothing.";
-  const xTitle = answers ? "answers lost, percentage points" : `loss minus ${than}, ${unitOf(r)}`;
+  const xTitle = steps ? `more steps than ${than}, percent` : answers ? "answers lost, percentage points" : `loss minus ${than}, ${unitOf(r)}`;
   return { file: "differences", title, caption,
     svg: forest({ title, caption, xTitle, tolerance: r.verdict.tolerance ?? NaN, rows }) };
+}
+
+// The word of a verdict: an attention that takes more steps learns, but later.
+const wordOf = (r, v) => bySteps(r) && v.verdict === "not enough" ? "later" : v.verdict ?? "";
+
+// Steps of each seed; null for a run that did not learn in the steps that it had.
+const stepsOf = (v) => v.seeds.map((_, i) => v.steps_to_learn?.[i] ?? null);
+
+export function stepsAgainstCache(r) {
+  if (!bySteps(r)) return null;
+  const late = [];
+  const series = finished(r).flatMap((v) => {
+    const steps = stepsOf(v).filter((each) => each !== null), bytes = v.kv_cache_bytes_per_token;
+    if (steps.length < v.seeds.length) late.push(v.spec);
+    if (!Number.isFinite(v.steps_to_learn_median)) return [];
+    const hover = `${v.spec}: ${numberText(v.steps_to_learn_median)} steps, ${bytesText(bytes)} a ` +
+      "token";
+    return [{ name: v.spec, style: styleOf(r, v), points: [{ ...spread(bytes, steps, hover),
+      y: v.steps_to_learn_median }] }];
+  });
+  if (!series.length) return null;
+  const title = "Steps to learn against KV cache";
+  const caption = `Training steps until ${learnedText(r)}. Lower and further left is better. ` +
+    "Points are medians over seeds, bars go from the least to the most of them." +
+    (late.length ? ` Not all seeds learned in ${numberText(r.steps)} steps: ${late.join(", ")}.`
+      : "");
+  return { file: "steps_against_cache", title, caption, svg: chart({ title, caption,
+    ...cacheAxis(r), yTitle: "steps to learn", y: { from: 0 }, series }) };
+}
+
+const learnedText = ({ config }) => config["stop-at-loss"] > 0
+  ? `the validation loss is below ${config["stop-at-loss"]}`
+  : `${config["stop-at-answers"] ?? 95} % of the answers are right`;
+
+// Evaluations on the way. A run that has ended keeps its last value while other seeds train on.
+export function learningCurves(r) {
+  const drawn = finished(r).filter((v) => v.evaluations?.length), answers = drawn.some((v) =>
+    v.evaluations.some((each) => each.answers.length));
+  const series = drawn.map((v) => {
+    const steps = [...new Set(v.evaluations.flatMap((each) => each.steps))].sort((a, b) => a - b);
+    const valueAt = ({ steps: own, losses, answers: right }, step) => {
+      const i = own.findLastIndex((each) => each <= step);
+      return i < 0 ? NaN : answers ? 100 * right[i] : losses[i];
+    };
+    return { name: v.spec, style: styleOf(r, v), points: steps.map((step) => {
+      const values = v.evaluations.map((each) => valueAt(each, step));
+      return spread(step, values, `${v.spec}, step ${numberText(step)}: ` +
+        `${numberText(mean(values), answers ? 1 : 4)}`);
+    }) };
+  });
+  if (!series.some(({ points }) => points.length > 1)) return null;
+  const { levels, sentence } = answers ? baselineOf(r) : { levels: [], sentence: "" };
+  const mark = r.config["stop-at-answers"] ?? 0;
+  if (answers && mark > 0) levels.push({ y: mark, name: `learned ${mark}` });
+  const title = answers ? "Right answers while learning" : "Validation loss while learning";
+  const caption = `${thinned(series)}${sentence}`;
+  return { file: "learning_curves", title, caption, svg: chart({ kind: "lines", title, caption,
+    xTitle: "step", x: { from: 0 }, ...(answers ? answersAxis : { yTitle: `loss, ${unitOf(r)}`,
+      y: { from: 0 } }), series, levels, marks: 1 }) };
 }
 
 // The lower left corner of points {x, y}: what no other point beats in both.
@@ -109,7 +179,7 @@ function baselineOf(r) {
     sentence: ` Right without a lookup: ${all.map(([name, share]) =>
       `${name.replaceAll("_", " ")} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
 }
-const answersAxis = { yTitle: "answers right, %", y: { least: 0, most: 100.5, span: 40 } };
+const answersAxis = { yTitle: "answers right, %", y: { from: 0, most: 100.5 } };
 
 export function answersAgainstCache(r) {
   const series = finished(r).filter((v) => v.answer_accuracies?.length).map((v) => {
@@ -224,7 +294,9 @@ export function answersAgainstDistance(r) {
 // All charts that the results suffice for; first that of the verdict and that of its question.
 export function chartsOf(r) {
   const [loss, answers] = [lossAgainstCache(r), answersAgainstCache(r)];
-  return [differences(r), ...(byAnswers(r) ? [answers, loss] : [loss, answers]), caches(r),
-    trainingLoss(r), lossByPosition(r), answersAgainstDistance(r)]
+  const first = bySteps(r) ? [stepsAgainstCache(r), learningCurves(r), differences(r)]
+    : [differences(r), ...(byAnswers(r) ? [answers, loss] : [loss, answers])];
+  return [...first, caches(r), ...(bySteps(r) ? [] : [learningCurves(r)]), trainingLoss(r),
+    lossByPosition(r), answersAgainstDistance(r)]
     .filter((drawn) => drawn !== null);
 }

@@ -3,11 +3,11 @@
 // A table stands below the line <!-- table: NAME -->, up to an empty line. With --check it writes
 // nothing, and ends with 1 if a file differs from what it would write.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { lossByPosition } from "./charts.js";
+import { lossByPosition, stepsAgainstCache } from "./charts.js";
 import { costsByBytes } from "./costs.js";
 import { withStyle } from "./picture_file.mjs";
-import { answerTable, contextTable, costTable, lossTable, pairTable, positionTable, studySection,
-  sweepTable } from "./tables.js";
+import { answerTable, contextTable, costTable, lossTable, pairTable, positionTable, stepsTable,
+  studySection, sweepTable } from "./tables.js";
 
 const folder = new URL("../../", import.meta.url), kResults = "tests/bench/results/";
 const read = (file) => readFileSync(new URL(file, folder), "utf8");
@@ -17,6 +17,7 @@ const results = (name) => JSON.parse(read(`${kResults}${name}.json`));
 const kPictures = [
   ["train/compare/costs.svg", (r) => costsByBytes(r, ["latent-bias4x2", "mqax8"]),
     "shakespeare_heads"],
+  ["train/compare/demo.svg", stepsAgainstCache, "recall"],
   ["train/compare/positions.svg", lossByPosition, "shakespeare_context1024"],
 ];
 
@@ -56,6 +57,7 @@ const kStudies = [
   ["shakespeare_rates1000", "Which suits them after 1000 steps?", [sweepTable]],
   ["shakespeare_rates2000", "Which suits them after 2000 steps?", [sweepTable]],
   ["mqar_bytes", "Which attention recalls 32 pairs in 2000 steps?", [answerTable]],
+  ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["mqar_figure", "Is recall here the field's task?", [answerTable, sweepTable]],
 ];
 

@@ -48,9 +48,9 @@ export const picture = ({ title, caption = "", width = kWidth, height, label = t
 
 // Axis over the finite ones of `values`: {place: value -> 0 to 1, ticks: [{value, label}]}. `log`
 // is 2, 10 or 0 for a linear axis; `least` and `most` bound its room; `range` is all of it; it
-// covers at least `span` and has at most about so many `ticks`.
+// covers at least `span`, begins at `from` and has at most about so many `ticks`.
 export function axisOf(values, { log = 0, least = -Infinity, most = Infinity, range, label,
-  span: leastSpan, ticks: count = 7 } = {}) {
+  from, span: leastSpan, ticks: count = 7 } = {}) {
   const scale = (value) => log ? Math.log(value) / Math.log(log) : value;
   const shown = values.map(scale).filter(Number.isFinite);
   let low = shown.length ? Math.min(...shown) : 0, high = shown.length ? Math.max(...shown) : 1;
@@ -59,6 +59,7 @@ export function axisOf(values, { log = 0, least = -Infinity, most = Infinity, ra
   const room = 0.08 * (high - low);
   [low, high] = [Math.max(low - room, scale(least) || -Infinity, -1e300), Math.min(high + room,
     most)];
+  if (from !== undefined) low = scale(from);
   if (range) [low, high] = range;
   const ticks = [];
   const add = (value, decimals) => {
@@ -72,11 +73,11 @@ export function axisOf(values, { log = 0, least = -Infinity, most = Infinity, ra
     for (let power = Math.floor(low); power <= high; power += every)
       for (const factor of factors) add(factor * log ** power, Math.max(0, -power));
   } else {
-    const [from, to] = log ? [log ** low, log ** high] : [low, high];
-    const power = 10 ** Math.floor(Math.log10((to - from) / count));
-    const step = [1, 2, 5, 10].map((n) => n * power).find((each) => (to - from) / each <= count);
+    const [first, to] = log ? [log ** low, log ** high] : [low, high];
+    const power = 10 ** Math.floor(Math.log10((to - first) / count));
+    const step = [1, 2, 5, 10].map((n) => n * power).find((each) => (to - first) / each <= count);
     const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    for (let k = Math.ceil(from / step - 1e-9); k * step <= to + 1e-9 * step; ++k)
+    for (let k = Math.ceil(first / step - 1e-9); k * step <= to + 1e-9 * step; ++k)
       add(k * step, decimals);
   }
   return { place: (value) => Math.min(1, Math.max(0, (scale(value) - low) / (high - low))), ticks };
@@ -194,20 +195,14 @@ function drawNamesAtRight({ atX, atY, right, bottom }, series) {
     mark(style, right + 21, y, name) + textAt(right + 31, y + 4.5, shortName(name))).join("");
 }
 
-// Points with their intervals. Where intervals would cover each other, the later point moves aside.
+// Points with their intervals.
 function drawPoints(plot, series) {
-  const { atX, atY, left, right } = plot, spots = [];
+  const { atX, atY } = plot, spots = [];
   for (const { style, name, points, dots = [] } of series) {
     for (const [i, p] of points.entries()) {
-      const wanted = atX(p.x), ends = (hasInterval(p) ? [p.low, p.high, p.y] : [p.y]).map(atY);
-      const box = boxAround(wanted, atY(p.y));
+      const x = atX(p.x), ends = (hasInterval(p) ? [p.low, p.high, p.y] : [p.y]).map(atY);
+      const box = boxAround(x, atY(p.y));
       [box.top, box.bottom] = [Math.min(...ends, box.top), Math.max(...ends, box.bottom)];
-      let x = wanted;
-      for (let shift = 1; shift < 40 && plot.taken.some((other) => meet(box, other)); ++shift) {
-        x = wanted + (shift % 2 ? 1 : -1) * Math.ceil(shift / 2) * (2 * kMark + 1);
-        x = Math.min(right - kMark, Math.max(left + kMark, x));
-        [box.left, box.right] = [x - kMark, x + kMark];
-      }
       plot.taken.push(box);
       if (hasInterval(p))
         plot.out += path(`bar ${colourOf(style)}`, `M${decimal(x - 4)} ` +
@@ -286,8 +281,8 @@ export function chart({ kind = "points", series: given, levels = [], front = [],
 }
 
 // Levels that a chart of `values` covers: those beyond its room would flatten it.
-function shownLevels(levels, values, { span = 1e-9 }) {
-  const low = Math.min(...values), high = Math.max(...values), room = Math.max(high - low, span);
+function shownLevels(levels, values, { from = Infinity, span = 1e-9 }) {
+  const low = Math.min(...values, from), high = Math.max(...values), room = Math.max(high - low, span);
   return levels.filter(({ y }) => y >= low - room && y <= high + room);
 }
 

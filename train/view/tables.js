@@ -115,6 +115,17 @@ export function answerTable(r, specs) {
   }));
 }
 
+// Steps to learn, by the median, the least and the most of the seeds.
+export function stepsTable(r, specs) {
+  const range = (values, text) => `(${text(Math.min(...values))} to ${text(Math.max(...values))})`;
+  return markdown(["attention", bytesHeading(r), "steps to learn", "more steps, %", "verdict"],
+    variantsOf(r, specs).map((v) => [code(v.spec), bytes(v),
+      `${v.steps_to_learn_median} ${range(v.steps_to_learn, String)}`,
+      ...(isReference(r, v) ? ["", ""] : [`${signedText(v.cost_median, 0)} ` +
+        range(v.costs.map(({ cost }) => cost), (cost) => signedText(cost, 0)),
+      v.verdict === "not enough" ? "later" : v.verdict])]));
+}
+
 const lossAt = (parts, from) => parts.find((part) => part.from === from).loss;
 const lossesAt = (v, from) => v.losses_by_position.map((parts) => lossAt(parts, from));
 

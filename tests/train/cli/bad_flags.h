@@ -56,6 +56,8 @@ inline const BadCase kFlags[] = {
     {"TRAIN+ --lr -1", kUsage, "--lr"},
     {"TRAIN+ --stop-after 3 --eval-every 0", kUsage, "raise --eval-every and --checkpoint-every"},
     {"TRAIN+ --stop-after 3 --checkpoint-every 0", kUsage, "--stop-after 3 needs evaluations"},
+    {"TRAIN+ --stop-at-loss 1 --eval-every 0", kUsage, "raise --eval-every above 0"},
+    {"TRAIN+ --stop-at-answers 95", kUsage, "marks no answers; take a built-in text, or --stop-at"},
     {"TRAIN+ --validation-part 0", kUsage, "--validation-part must be at least 0.001"},
     {"TRAIN+ --validation text.txt --validation-part 0.2", kUsage,
      "--validation-part has no effect with --validation text.txt"},

@@ -58,7 +58,7 @@ const BadCase kFiles[] = {
     {"TRAIN+ --init flipped", kData, "flipped/model.safetensors is damaged"},
     {"TRAIN+ --resume nowhere", kUsage, "--resume"},
     {"train --data talse", kData,
-     "--data 'talse' is neither a file nor one of the built-in texts, tales, lookup, mqar"},
+     "--data 'talse' is neither a file nor one of the built-in texts, tales, lookup, mqar, recall"},
     {"train --resume nowhere", kData, "--resume: 'nowhere' is no run folder"},
     {"train --resume run/checkpoints/step-3", kData,
      "'run/checkpoints/step-3' is a checkpoint, no run folder; name its run, or begin a new run "

@@ -160,22 +160,52 @@ TEST(CompareCommand, TakesNoSizesOfItsAttentionFromAConfiguration) {
   EXPECT_EQ(settings["gate"], "on") << "a setting of all attentions";
 }
 
-TEST(CompareCommand, AloneAsksWhichCacheIsEnoughForLookups) {
+TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {
   const TrainFolder folder;
   const std::string help = folder.headcount("compare --help").out;
-  for (const char* shown : {"[lookup]", "[mha,gqa2,mqa,mla8+0,mla4+0]"})
+  for (const char* shown : {"[recall]", "[mha,gqa2,mqa,mla32+0,mhax4]"})
     EXPECT_NE(help.find(shown), std::string::npos) << shown;
   const ProgramResult result =
       folder.headcount("compare --steps 2 --seeds 2 --threads 2 --quiet --json --out c");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json r = json::parse(result.out);
-  EXPECT_EQ(r["data"], "lookup");
+  EXPECT_EQ(r["data"], "recall");
   EXPECT_EQ(r["variants"].size(), 5u);
-  EXPECT_EQ(r["variants"][3]["spec"], "mla8+0");
-  EXPECT_EQ(r["verdict"]["metric"], "answers");
-  EXPECT_EQ(r["verdict"]["tolerance"], 5);
-  EXPECT_EQ(r["config"]["context"], 16);
-  EXPECT_EQ(r["answer_baselines"]["guesser"], 0.25);
+  EXPECT_EQ(r["variants"][3]["spec"], "mla32+0");
+  EXPECT_EQ(r["variants"][3]["kv_cache_bytes_per_token"],
+            r["variants"][2]["kv_cache_bytes_per_token"]);
+  EXPECT_EQ(r["verdict"]["metric"], "steps");
+  EXPECT_EQ(r["config"]["context"], 32);
+  EXPECT_EQ(r["answer_baselines"]["guesser"], 1 / 256.0);
+}
+
+TEST(CompareCommand, ByStepsEndsRunsThatHaveLearned) {
+  const TrainFolder folder;
+  const std::string by_loss = kLearning +
+                              "--attention mha,mqa --seeds 2 --metric steps "
+                              "--stop-at-loss 1.5 --eval-every 20 --out c";
+  const ProgramResult result = compare(folder, by_loss);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json r = results(folder, "c");
+  EXPECT_EQ(r["config"]["stop-at-loss"], 1.5);
+  for (const json& variant : r["variants"]) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      const int learned = variant["steps_to_learn"][i];
+      EXPECT_EQ(learned % 20, 0);
+      EXPECT_LT(learned, 400);
+      const json& losses = variant["evaluations"][i]["losses"];
+      EXPECT_EQ(losses.size(), learned / 20u);
+      for (std::size_t at = 0; at < losses.size(); ++at)
+        EXPECT_EQ(losses[at] < 1.5, at + 1 == losses.size());
+    }
+  }
+  // A finished run is the same whenever it is evaluated, unless that may end it.
+  const std::string other = by_loss.substr(0, by_loss.find(" --eval")) + " --eval-every 10 --out c";
+  EXPECT_NE(compare(folder, other).err.find("eval-every"), std::string::npos);
+  const ProgramResult refused =
+      compare(folder, "--attention mha,mqa --metric loss --stop-at-loss 1.5 --out d");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_NE(refused.err.find("take --metric steps"), std::string::npos) << refused.err;
 }
 
 TEST(CompareCommand, AsksOtherTextsForTheirLossOnThreeSeeds) {

@@ -274,13 +274,80 @@ TEST(VerdictNotes, SayWhatVerdictsSuppose) {
   EXPECT_NE(note(losses).find("repeated confidence intervals"), std::string::npos);
 }
 
+// A run of 400 steps that learned at `step`; 0: it did not.
+RunResult learned_run(std::uint64_t seed, Index step) {
+  RunResult r = decided_run(seed, 0.1, step > 0 ? 0.96 : 0.4);
+  r.evaluations = {{100, 2, 0.1}, {step > 0 ? step : 400, r.validation_loss, r.answer_accuracy}};
+  if (step > 0) r.learned_at = step;
+  return r;
+}
+
+ComparisonResult compared_by_steps() {
+  ComparisonResult r = decided_comparison();
+  r.seeds = {1, 2, 3, 4, 5};
+  r.steps = 400;
+  r.question.metric = Metric::steps;
+  r.question.seeds = {5, 10};
+  const auto runs = [](const std::vector<Index>& steps) {
+    std::vector<RunResult> all;
+    for (const Index step : steps) all.push_back(learned_run(all.size() + 1, step));
+    return all;
+  };
+  r.variants = {decided_variant("mha", 1024, runs({100, 110, 100, 100, 100})),
+                decided_variant("mqa", 256, runs({100, 120, 100, 90, 110})),
+                decided_variant("mhax4", 256, runs({300, 200, 320, 0, 250})),
+                decided_variant("delta", 16, runs({0, 0, 300, 0, 0})),
+                decided_variant("gqa2", 512, runs({100, 200, 100, 100, 100}))};
+  summarize(r);
+  return r;
+}
+
+TEST(StepsToLearn, AreJudgedBySeedsAlsoWhereRunsDoNotLearn) {
+  const ComparisonResult r = compared_by_steps();
+  EXPECT_EQ(verdict_clauses(r),
+            (std::vector<std::string>{
+                "mqa is enough: 256 B of KV cache per token, 25 % of mha's, learned in 100 steps, "
+                "+0 % (5 of 5 seeds below 25 %)",
+                "mhax4 learns later, in 300 steps, +200 % (0 of 5 seeds below 25 %)",
+                "delta does not learn in 400 steps (0 of 5 seeds below 25 %)",
+                "gqa2 is open: it learns in 100 steps, +0 % (4 of 5 seeds below 25 %)"}));
+  const std::string table = comparison_table(r);
+  for (const char* const cell : {"100 (90 to 120)", "300 (200 to > 400)", "> 400 (300 to > 400)",
+                                 "+200 (+82 to more)", "later"})
+    EXPECT_NE(table.find(cell), std::string::npos) << cell << "\n" << table;
+}
+
+TEST(StepsToLearn, AreReadBack) {
+  const ComparisonResult r = compared_by_steps();
+  const std::string text = results_text(comparison_json(r));
+  const ComparisonResult read = read_results(nlohmann::ordered_json::parse(text));
+  EXPECT_EQ(results_text(comparison_json(read)), text);
+  EXPECT_EQ(comparison_table(read), comparison_table(r));
+  EXPECT_EQ(verdict_text(read), verdict_text(r));
+  EXPECT_EQ(read.variants[2].runs[0].learned_at, 300);
+  EXPECT_EQ(read.variants[2].runs[0].evaluations.size(), 2u);
+  EXPECT_FALSE(read.variants[2].runs[3].learned_at);
+}
+
+TEST(StepsToLearn, AreNotComparedWithAReferenceThatDidNotLearn) {
+  ComparisonResult r = compared_by_steps();
+  r.question.reference = "delta";
+  summarize(r);
+  EXPECT_EQ(verdict_text(r),
+            "nothing can be decided: delta, the reference, does not learn in 400 steps on 4 of 5 "
+            "seeds; train longer");
+  EXPECT_EQ(cost_of(learned_run(1, 0), learned_run(1, 0), Metric::steps), std::nullopt);
+  EXPECT_EQ(cost_of(learned_run(1, 100), learned_run(1, 0), Metric::steps), -75);
+}
+
 TEST(UsualQuestion, IsAboutAnswersWhereTheLossCountsNothingElse) {
   Corpus corpus;
   Question question;
-  EXPECT_EQ(usual_metric(corpus), Metric::loss);
+  EXPECT_EQ(usual_metric(corpus, false), Metric::loss);
+  EXPECT_EQ(usual_metric(corpus, true), Metric::steps);
   EXPECT_EQ(usual_seeds(question).text(), "3");
   corpus.only_answers = true;
-  EXPECT_EQ(usual_metric(corpus), Metric::answers);
+  EXPECT_EQ(usual_metric(corpus, false), Metric::answers);
   question.metric = Metric::answers;
   EXPECT_EQ(usual_seeds(question).text(), "5..10") << "fewer decide nothing";
   question.intervals = false;

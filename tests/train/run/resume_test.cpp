@@ -244,6 +244,35 @@ TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
   EXPECT_EQ(checkpoints("run"), expected);
 }
 
+TEST_F(ResumedRun, EndsWhereItHasLearned) {
+  const ProgramResult ended = folder_.train(
+      "--steps 400 --eval-every 5 --checkpoint-every 5 --lr 2e-3 --warmup 0 --stop-at-loss 2.5 "
+      "--keep 100 --quiet --json --out whole");
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  const json result = json::parse(ended.out);
+  const int last = result["learned_at"];
+  EXPECT_EQ(result["steps"], last);
+  EXPECT_GT(last, 10);
+  EXPECT_LT(last, 400);
+  EXPECT_LT(result["val_loss"], 2.5);
+  const std::string metrics = folder_.contents("whole/metrics.jsonl");
+  EXPECT_TRUE(metrics.ends_with(",\"stopped\":true}\n")) << metrics;
+  for (const int step : {5, last - 5}) {
+    fs::remove_all(folder_ / "cut");
+    fs::copy(folder_ / "whole", folder_ / "cut", fs::copy_options::recursive);
+    for (int later = step + 5; later <= last; later += 5)
+      fs::remove_all(folder_ / ("cut/checkpoints/step-" + std::to_string(later)));
+    const ProgramResult resumed = folder_.headcount("train --quiet --json --resume cut");
+    EXPECT_EQ(json::parse(resumed.out)["learned_at"], last) << step;
+    expect_equal_runs("cut", "whole", last);
+  }
+  // It has ended, however often it is resumed.
+  const std::string text = folder_.headcount("train --quiet --resume whole").out;
+  EXPECT_NE(text.find("learned at step " + std::to_string(last) + " of 400"), std::string::npos)
+      << text;
+  EXPECT_EQ(folder_.contents("whole/metrics.jsonl"), metrics);
+}
+
 TEST_F(ResumedRun, EndsWhereEvaluationsStopImproving) {
   const ProgramResult ended = folder_.train(
       "--steps 400 --eval-every 5 --checkpoint-every 5 --lr 0.5 --warmup 0 --dropout 0.1 "
