@@ -144,6 +144,23 @@ class Generator {
 
 }  // namespace
 
+std::vector<TokenProbability> likeliest_tokens(std::span<const Real> logits, Index most) {
+  std::vector<TokenProbability> all;
+  const auto greatest = static_cast<double>(std::ranges::max(logits));
+  double sum = 0;
+  for (const Real logit : logits) {
+    all.push_back(
+        {static_cast<std::int32_t>(all.size()), std::exp(static_cast<double>(logit) - greatest)});
+    sum += all.back().probability;
+  }
+  const Index count = std::min(most, std::ssize(all));
+  std::ranges::partial_sort(all, all.begin() + count, std::ranges::greater(),
+                            &TokenProbability::probability);
+  all.resize(static_cast<std::size_t>(count));
+  for (TokenProbability& each : all) each.probability /= sum;
+  return all;
+}
+
 bool is_stopped(std::span<const std::int32_t> text,
                 const std::vector<std::vector<std::int32_t>>& stops) {
   return std::ranges::any_of(stops, [&](const auto& stop) {

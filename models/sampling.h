@@ -24,6 +24,14 @@ struct SamplingOptions {
 std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options,
                           Index position, Index sequence = 0);
 
+struct TokenProbability {
+  std::int32_t token = 0;
+  double probability = 0;
+};
+/// The `most` likeliest tokens after `logits` [vocabulary], from the likeliest down, with their
+/// probabilities among all.
+std::vector<TokenProbability> likeliest_tokens(std::span<const Real> logits, Index most);
+
 struct GenerationOptions {
   SamplingOptions sampling;
   Index tokens = 200;    ///< tokens to add to the prompt

@@ -15,9 +15,9 @@ using Command = int(const std::vector<std::string>& arguments, Ranks& ranks);
 
 /// The help of each subcommand.
 extern const CommandHelp kTrainHelp, kCompareHelp, kReportHelp, kSampleHelp, kEvalHelp, kAttendHelp,
-    kConvertHelp, kCostHelp;
+    kConvertHelp, kCostHelp, kAskHelp, kDataHelp;
 
 Command train_command, compare_command, report_command, sample_command, eval_command,
-    attend_command, convert_command, cost_command;
+    attend_command, convert_command, cost_command, ask_command, data_command;
 
 }  // namespace headcount

@@ -219,6 +219,10 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     std::cout << json_of(result, text, run.model->plan(), given, change).dump(2) << '\n';
   else
     print(result, text, run.model->plan()->context, change);
+  if (change && !line.has("json")) {
+    std::printf("%s\n",
+                cache_bytes_text(run.model->plan(), cache_type, given.text("cache-dtype")).c_str());
+  }
   return 0;
 }
 

@@ -1,7 +1,11 @@
 #include "train/cli/from_run.h"
 
+#include <cmath>
+
 #include "autograd/base/files.h"
+#include "autograd/base/text.h"
 #include "data/encoded_text.h"
+#include "models/cost.h"
 
 namespace headcount {
 
@@ -39,6 +43,12 @@ std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string
   } catch (const DataError& error) {
     throw DataError("--", flag, ": ", error.what());
   }
+}
+
+std::string cache_bytes_text(const ModelPlan& model, CacheType type, const std::string& name) {
+  const auto text = [](double bytes) { return shortest_text(std::round(10 * bytes) / 10); };
+  return "a token takes " + text(kv_cache_bytes_per_token(model, cache_numbers(type))) +
+         " bytes of KV cache in " + name + ", " + text(kv_cache_bytes_per_token(model)) + " in f32";
 }
 
 namespace {

@@ -31,6 +31,7 @@ struct NamedCommand {
 constexpr NamedCommand kCommands[] = {
     {kTrainHelp, train_command, true}, {kCompareHelp, compare_command},
     {kReportHelp, report_command},     {kSampleHelp, sample_command},
+    {kAskHelp, ask_command},           {kDataHelp, data_command},
     {kEvalHelp, eval_command, true},   {kAttendHelp, attend_command},
     {kConvertHelp, convert_command},   {kCostHelp, cost_command}};
 

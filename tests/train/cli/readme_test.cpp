@@ -175,8 +175,8 @@ TEST(Readme, ItsTutorialShowsTheAttentionThatTestsBuild) {
 
 TEST(Readme, ExamplesOfTheHelpHaveFlagsThatThereAre) {
   const TrainFolder folder;
-  for (const std::string command :
-       {"train", "compare", "report", "sample", "eval", "attend", "convert", "cost"}) {
+  for (const std::string command : {"train", "compare", "report", "sample", "eval", "attend",
+                                    "convert", "cost", "ask", "data"}) {
     std::istringstream help(folder.headcount(command + " --help").out);
     std::size_t found = 0;
     for (std::string line; std::getline(help, line);) {

@@ -16,20 +16,10 @@ namespace {
 
 // The likeliest characters after `logits`, with their probabilities.
 Json likeliest(std::span<const Real> logits, const Vocabulary& vocabulary) {
-  constexpr std::size_t kShown = 8;
-  std::vector<std::int32_t> order(logits.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-  const auto logit = [&](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
-  const std::size_t shown = std::min(kShown, order.size());
-  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(shown),
-                            std::ranges::greater(), logit);
-  const auto greatest = static_cast<double>(logit(order.front()));
-  double sum = 0;
-  for (const Real each : logits) sum += std::exp(static_cast<double>(each) - greatest);
+  constexpr Index kShown = 8;
   Json list = Json::array();
-  for (const std::int32_t& token : std::span(order).first(shown)) {
-    list.push_back({{"character", vocabulary.decode(std::span(&token, 1))},
-                    {"p", std::exp(static_cast<double>(logit(token)) - greatest) / sum}});
+  for (const auto& [token, probability] : likeliest_tokens(logits, kShown)) {
+    list.push_back({{"character", vocabulary.decode(std::span(&token, 1))}, {"p", probability}});
   }
   return list;
 }

@@ -1,0 +1,87 @@
+// headcount ask and headcount data: questions of built-in texts, and the texts.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/built_in.h"
+#include "data/questions.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+using nlohmann::json;
+
+// Untrained models of texts of a few characters.
+const std::string kTiny =
+    "train --layers 1 --dim 8 --heads 2 --batch 2 --steps 1 --eval-characters 2k --quiet ";
+
+TEST(StoryQuestions, EndWhereTheAnswerBegins) {
+  for (const BuiltInCorpus* const built_in : built_in_corpora()) {
+    const Corpus corpus = load_corpus(std::string(built_in->name), {.characters = 20'000});
+    const auto questions = story_questions(corpus, 12);
+    ASSERT_EQ(questions.size(), 12u) << built_in->name;
+    for (const StoryQuestion& question : questions) {
+      const std::string prompt = corpus.vocabulary.decode(question.prompt);
+      EXPECT_FALSE(question.answer.empty());
+      // The story told the answer before, in tales and recall in the same characters.
+      if (built_in->name == "lookup") continue;
+      EXPECT_NE(prompt.find(question.answer), std::string::npos) << prompt << question.answer;
+    }
+  }
+}
+
+TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
+  const TrainFolder folder;
+  for (const std::string text : {"tales", "recall"}) {
+    ASSERT_EQ(folder.headcount(kTiny + "--data " + text + " --out " + text).exit_code, 0);
+    const ProgramResult shown = folder.headcount("ask --questions 3 --from " + text);
+    EXPECT_NE(shown.out.find(" of 3 right\n"), std::string::npos) << shown.out << shown.err;
+    const json asked = json::parse(folder.headcount("ask --questions 3 --json --from " + text).out);
+    ASSERT_EQ(asked["answers"].size(), 3u);
+    for (const json& answer : asked["answers"]) {
+      EXPECT_EQ(answer["right"], answer["answer"] == answer["right_answer"]);
+      EXPECT_GE(answer["first"][0]["p"], answer["first"][1]["p"]);
+      EXPECT_GT(answer["p_of_right"], 0);
+      EXPECT_LE(answer["p_of_right"], answer["first"][0]["p"]);
+      const std::string said = answer["answer"];
+      EXPECT_TRUE(said.starts_with(answer["first"][0]["character"].get<std::string>()));
+    }
+  }
+  const json own = json::parse(folder.headcount("ask --json --from tales --text Tom").out);
+  EXPECT_EQ(own["answers"][0]["prompt"], "Tom");
+  EXPECT_FALSE(own["answers"][0].contains("right"));
+  const auto refusal = [&](const std::string& flags) {
+    const ProgramResult result = folder.headcount("ask " + flags);
+    EXPECT_NE(result.exit_code, 0);
+    return result.err;
+  };
+  EXPECT_NE(refusal("--from tales --text -").find("--text - finds no line"), std::string::npos);
+  EXPECT_NE(refusal("--from tales --text a --questions 2").find("--questions"), std::string::npos);
+  EXPECT_NE(refusal("--from recall --text x").find("lacks 'x'"), std::string::npos);
+}
+
+TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {
+  const TrainFolder folder;
+  for (const BuiltInCorpus* const built_in : built_in_corpora()) {
+    const std::string name(built_in->name);
+    const Corpus corpus = load_corpus(name, {.characters = 20'000});
+    const std::string all = folder.headcount("data " + name + " --tokens 20000").out;
+    EXPECT_EQ(all, corpus.vocabulary.decode(corpus.train.tokens) +
+                       corpus.vocabulary.decode(corpus.validation.tokens));
+    const std::string few = folder.headcount("data " + name).out;
+    EXPECT_TRUE(few.ends_with('\n'));
+    EXPECT_LT(few.size(), 1000u);
+    EXPECT_NE(folder.headcount("data " + name + " --seed 2").out, few);
+  }
+  EXPECT_NE(folder.headcount("data lookup --kinds 1").out, folder.headcount("data lookup").out);
+  for (const char* const wrong : {"data", "data talse", "data tales --kinds 2"}) {
+    const ProgramResult result = folder.headcount(wrong);
+    EXPECT_EQ(result.exit_code, 2) << wrong;
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace headcount

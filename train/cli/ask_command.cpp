@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <cctype>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <ranges>
+
+#include "autograd/base/text.h"
+#include "autograd/base/utf8.h"
+#include "data/questions.h"
+#include "models/sampling.h"
+#include "train/cli/commands.h"
+#include "train/cli/from_run.h"
+#include "train/cli/use_threads.h"
+
+namespace headcount {
+
+const CommandHelp kAskHelp = {
+    "ask", "Ask a model questions of its text, or your own, and show what it answers.",
+    "  headcount ask --from runs/mha\n"
+    "  headcount ask --from runs/mha --text \"Tom is in the mill. Where is Tom? In the \"\n"
+    "  echo \"Tom is in the \" | headcount ask --from runs/mha --text -\n"};
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::vector<Flag> kAskFlags = {
+    {"from", "run folder or checkpoint folder", true},
+    kBestFlag,
+    {"text", "your question, up to where the answer begins; -: the line on standard input", true},
+    kAllowNonFinite,
+    {"json", "print one JSON object instead of text", false}};
+
+const SettingList& ask_settings() {
+  static const SettingList list =
+      settings_in(Scope::sampling,
+                  {{"questions", "number of questions of the model's text", WholeRange{1, 1000}, 5},
+                   threads_setting()});
+  return list;
+}
+
+// What the model answers to a question: its likeliest text, and the probabilities of the likeliest
+// first characters.
+struct Answered {
+  std::string prompt, text;
+  std::vector<TokenProbability> first;
+  std::string right = {};           // empty: it is not known
+  double probability_of_right = 0;  // of its first character
+};
+
+// Continues `prompt` by the likeliest characters, at most `most`, up to the end of a word.
+Answered answer(const LoadedRun& run, std::span<const std::int32_t> prompt, Index most) {
+  Answered answered{.prompt = run.vocabulary.decode(prompt), .text = {}, .first = {}};
+  Decoder decoder(*run.model, {});
+  const auto width = static_cast<std::size_t>(run.model->vocabulary());
+  std::int32_t token = 0;
+  for (Index i = 0; i < most; ++i) {
+    const std::span<const Real> logits =
+        decoder.feed(i == 0 ? prompt : std::span(&token, 1)).last(width);
+    const std::vector<TokenProbability> order =
+        likeliest_tokens(logits, i == 0 ? run.vocabulary.size() : 1);
+    token = order.front().token;
+    const std::string character = run.vocabulary.decode(std::span(&token, 1));
+    if (i > 0 && !std::isalpha(static_cast<unsigned char>(character.front()))) break;
+    answered.text += character;
+    if (i == 0) answered.first = order;
+  }
+  return answered;
+}
+
+std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
+                                 const Given& given) {
+  constexpr Index kLongest = 20;  // characters
+  const Index context = run.model->plan()->context;
+  if (line.has("text")) {
+    std::string text = line.get("text");
+    if (text == "-" && !std::getline(std::cin, text))
+      throw UsageError("--text - finds no line on standard input; give one");
+    const std::vector<std::int32_t> prompt = encode_flag("text", text, run);
+    if (std::ssize(prompt) > context) {
+      throw UsageError("--text has ", prompt.size(), " characters, the context holds ", context,
+                       "; shorten it");
+    }
+    return {answer(run, prompt, std::min(kLongest, context - std::ssize(prompt) + 1))};
+  }
+  const Corpus corpus = load_eval_text(line, run, std::nullopt);
+  const auto questions =
+      story_questions(corpus, static_cast<std::size_t>(given.whole("questions")));
+  if (questions.empty())
+    throw UsageError(corpus.name, " marks no answers to ask for; ask your own question by --text");
+  std::vector<Answered> all;
+  for (const StoryQuestion& question : questions) {
+    if (std::ssize(question.prompt) > context) continue;
+    const Index most = std::min<Index>(std::ssize(decode_utf8(question.answer, "an answer")),
+                                       context - std::ssize(question.prompt) + 1);
+    Answered& answered = all.emplace_back(answer(run, question.prompt, most));
+    answered.right = question.answer;
+    const std::u32string right = decode_utf8(question.answer, "an answer");
+    const std::int32_t first = run.vocabulary.encode(right.substr(0, 1)).front();
+    answered.probability_of_right =
+        std::ranges::find(answered.first, first, &TokenProbability::token)->probability;
+  }
+  return all;
+}
+
+constexpr std::ptrdiff_t kShown = 3;  // likeliest first characters
+
+Json to_json(const Answered& answered, const Vocabulary& vocabulary) {
+  Json likeliest = Json::array();
+  for (const auto& [token, probability] : answered.first | std::views::take(kShown)) {
+    likeliest.push_back(
+        {{"character", vocabulary.decode(std::span(&token, 1))}, {"p", probability}});
+  }
+  Json object = {{"prompt", answered.prompt}, {"answer", answered.text}, {"first", likeliest}};
+  if (!answered.right.empty()) {
+    object["right_answer"] = answered.right;
+    object["right"] = answered.text == answered.right;
+    object["p_of_right"] = answered.probability_of_right;
+  }
+  return object;
+}
+
+void print(const Answered& answered, const Vocabulary& vocabulary) {
+  std::string shown = answered.prompt;
+  std::cout << shown << "[" << answered.text << "]\n";
+  if (!answered.right.empty()) {
+    if (answered.text == answered.right) {
+      std::cout << "  right";
+    } else {
+      std::cout << "  wrong, " << answered.right
+                << formatted(" had %.1f %%", 100 * answered.probability_of_right);
+    }
+    std::cout << "; ";
+  } else {
+    std::cout << "  ";
+  }
+  std::cout << "first characters:";
+  for (const auto& [token, probability] : answered.first | std::views::take(kShown)) {
+    std::cout << ' ' << vocabulary.decode(std::span(&token, 1))
+              << formatted(" %.1f %%", 100 * probability);
+  }
+  std::cout << "\n\n";
+}
+
+}  // namespace
+
+int ask_command(const std::vector<std::string>& arguments, Ranks&) {
+  const CommandLine line = parse_command_line(arguments, kAskHelp, ask_settings(), kAskFlags);
+  if (line.has("help")) return 0;
+  const Given given = flags_given(line, ask_settings());
+  if (line.has("text") && given.has("questions"))
+    throw UsageError("--questions counts those of the model's text; leave it out beside --text");
+  use_threads(given);
+  const LoadedRun run = load_named_run(line);
+  const std::vector<Answered> answers = answers_of(line, run, given);
+  if (line.has("json")) {
+    Json all = Json::array();
+    for (const Answered& answered : answers) all.push_back(to_json(answered, run.vocabulary));
+    std::cout << Json({{"answers", all}}).dump(2) << '\n';
+    return 0;
+  }
+  for (const Answered& answered : answers) print(answered, run.vocabulary);
+  if (!line.has("text")) {
+    std::cout << std::ranges::count_if(answers, [](const Answered& a) { return a.text == a.right; })
+              << " of " << answers.size() << " right\n";
+  }
+  return 0;
+}
+
+}  // namespace headcount
