@@ -34,7 +34,7 @@ void add_kept(Costs& sum, const AttentionPlan& plan, Count layers) {
 
 // Adds one row for each form; layers with fewer forms count with their last form.
 void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
-              const CacheNumbers& numbers) {
+              const CacheRounding& rounding) {
   std::vector<std::vector<AttentionCosts>> cycle;
   std::size_t forms = 0, computed = 0;
   for (const AttentionPlan& attention : model->cycle) {
@@ -70,9 +70,9 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     row.costs.cache_elements = kept.elements + kept.states;
     row.attention = model->attention + suffix;
     row.notes = attention_notes(model);
-    row.cache_bytes = kv_cache_bytes(model, context, numbers);
+    row.cache_bytes = kv_cache_bytes(model, context, rounding);
     for (const Index tokens : long_contexts())
-      row.long_cache_bytes.push_back(kv_cache_bytes(model, tokens, numbers));
+      row.long_cache_bytes.push_back(kv_cache_bytes(model, tokens, rounding));
     rows.push_back(std::move(row));
   }
 }
@@ -90,7 +90,6 @@ KeptNumbers kept_numbers(const ModelPlan& model, Index context) {
     const KeptNumbers one = kept_numbers(model->cycle[place], context);
     const Count layers = layers_at(model, place);
     all.elements += layers * one.elements;
-    all.rows += layers * one.rows;
     all.states += layers * one.states;
     for (const CanonPart& part : canon_parts(*model, model->cycle[place]))
       all.states += layers * part.channels * (part.taps - 1);
@@ -98,25 +97,33 @@ KeptNumbers kept_numbers(const ModelPlan& model, Index context) {
   return all;
 }
 
-Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheNumbers& numbers) {
-  const KeptNumbers kept = kept_numbers(model, context);
-  return kept.elements * numbers.bytes_per_element + kept.rows * numbers.bytes_per_row +
-         kept.states * kStateBytes;
+double bytes_of_number(const Kept& kept, const CacheRounding& rounding) {
+  const Index bytes = row_bytes(rounding.of(kept), kept.width);
+  return static_cast<double>(bytes) / static_cast<double>(std::max<Index>(1, kept.width));
 }
 
-CacheNumbers cache_numbers(CacheType type) {
-  return {cache_bytes(type, 1, 0), cache_bytes(type, 0, 1)};
+Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheRounding& rounding) {
+  require_parts(model, rounding);
+  Count all;
+  for (std::size_t place = 0; place < model->cycle.size(); ++place) {
+    const AttentionPlan& layer = model->cycle[place];
+    const CacheOptions options = {
+        .capacity = context, .rounding = rounding, .window = layer.window};
+    all += Count(layers_at(model, place)) * (cached_bytes(cache_parts(layer), options) +
+                                             cached_bytes(kept_by_block(*model, layer), options));
+  }
+  return all;
 }
 
-double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numbers) {
-  return static_cast<double>(kv_cache_bytes(model, model->context, numbers).value()) /
+double kv_cache_bytes_per_token(const ModelPlan& model, const CacheRounding& rounding) {
+  return static_cast<double>(kv_cache_bytes(model, model->context, rounding).value()) /
          static_cast<double>(model->context);
 }
 
 nlohmann::json released_latents() { return {{"kv-rank", 512}, {"rope-dim", 64}}; }
 
 std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
-                                const CacheNumbers& numbers, std::vector<std::string>& left_out,
+                                const CacheRounding& rounding, std::vector<std::string>& left_out,
                                 const nlohmann::json& latents) {
   std::vector<CostRow> rows;
   const std::vector<LayerSpec> cycle = parse_attention_spec(given.text("attention")).cycle;
@@ -132,13 +139,15 @@ std::vector<CostRow> cost_table(const Given& given, const Given& others, Index c
     std::optional<ModelPlan> model;
     try {
       model = resolve_model(own);
-    } catch (const ShapeError& error) {
+      kv_cache_bytes(*model, 1, rounding);  // refuses rows that do not fit the rounding
+    } catch (const Error& error) {
       if (chosen && given.has("attention")) throw;
       left_out.push_back(std::string(kind->name) + ": " + error.what());
+      continue;
     }
-    if (model) add_rows(rows, *model, context, numbers);
+    add_rows(rows, *model, context, rounding);
   }
-  if (take_turns) add_rows(rows, resolve_model(given), context, numbers);
+  if (take_turns) add_rows(rows, resolve_model(given), context, rounding);
   if (rows.empty()) throw ShapeError(left_out.front());
   return rows;
 }

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/row_cache.h"
 #include "models/plan.h"
 #include "nn/attention/costs.h"
 
@@ -30,23 +29,19 @@ struct Costs {
   Count cache_elements;                  ///< at the context
 };
 
-/// Bytes of a cached number, and of the scale of a row of numbers.
-struct CacheNumbers {
-  Index bytes_per_element = sizeof(float), bytes_per_row = 0;
-  bool operator==(const CacheNumbers&) const = default;
-};
-/// Bytes of the numbers and scales that a cache of this type stores.
-CacheNumbers cache_numbers(CacheType type);
 /// Bytes of a number of a state in a cache of any type: states are never rounded.
-inline constexpr Index kStateBytes = sizeof(float);
+inline constexpr Index kStateBytes = sizeof(Real);
 
 /// Count of numbers that the cache stores for one sequence of `context` tokens, over all layers.
 /// Throws ShapeError if it overflows 64 bits, as all functions of this file do.
 KeptNumbers kept_numbers(const ModelPlan& model, Index context);
-/// Bytes of the KV cache of one sequence of `context` tokens, by default in float32.
-Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheNumbers& numbers = {});
+/// Bytes of a number of `kept`, with its part of the scale of a group.
+double bytes_of_number(const Kept& kept, const CacheRounding& rounding);
+/// Bytes of the KV cache of one sequence of `context` tokens. Throws SettingError for a part of
+/// `rounding` that the model does not cache.
+Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheRounding& rounding = {});
 /// Bytes of the KV cache per token of a sequence as long as the model's context.
-double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numbers = {});
+double kv_cache_bytes_per_token(const ModelPlan& model, const CacheRounding& rounding = {});
 
 /// Costs of one form of an attention at a given context.
 struct CostRow {
@@ -72,7 +67,7 @@ std::span<const Index> long_contexts();
 /// ShapeError if the attention in `given` does not fit the sizes, and if no kind fits.
 /// `latents` are settings of rows of MLA and DSA that are not the attention in `given`.
 std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
-                                const CacheNumbers& numbers, std::vector<std::string>& left_out,
+                                const CacheRounding& rounding, std::vector<std::string>& left_out,
                                 const nlohmann::json& latents = nlohmann::json::object());
 
 /// Settings of the latents that a released model would have with MLA: DeepSeek's, of 512 numbers

@@ -8,13 +8,14 @@ Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
     : model_(&model),
       options_(options),
       tape_(std::make_unique<Tape>(model.parameters())),
-      caches_(model.make_caches({options.sequences, model.plan()->context, options.cache_type},
+      caches_(model.make_caches({options.sequences, model.plan()->context, options.rounding},
                                 options.forms)) {}
 
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index sequences = options_.sequences, count = std::ssize(tokens) / sequences;
   const auto chunk_at = [&](Index t) {
     const Index left = count - t;
+    if (options_.rounding.all.recent > 0) return std::min<Index>(left, 1);
     return left < 2 * kPrefillChunk ? left : kPrefillChunk;
   };
   const auto decode = [&](std::span<const std::int32_t> next) {

@@ -9,7 +9,7 @@ namespace headcount {
 
 struct DecodeOptions {
   Index sequences = 1;  ///< sequences decoded together, one token of each at a time
-  CacheType cache_type = CacheType::real;
+  CacheRounding rounding = {};
   FormOfKind forms = {};  ///< of kinds that are not named, each layer chooses its form
 };
 
@@ -26,7 +26,8 @@ class Decoder {
   Decoder(const LanguageModel& model, const DecodeOptions& options);
 
   /// Feeds the next tokens [sequences, T] and returns their logits [sequences, T, vocabulary],
-  /// valid until the next call. Many tokens are processed in chunks of kPrefillChunk, which take
+  /// valid until the next call. With recent tokens that are not rounded, tokens are processed one
+  /// by one: each sees others as recent. Many are processed in chunks of kPrefillChunk, which take
   /// the memory of one chunk and give the logits of all tokens at once. After the first call at a
   /// given T only memory that grows with the number of tokens held is allocated: the logits, and
   /// keys and values of one layer of expanded MLA; and, where tokens end beyond a window, for the

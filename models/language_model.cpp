@@ -224,15 +224,11 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,
     const bool elsewhere = !has_it(attention) && std::ranges::any_of(plan_->cycle, of_kind_with_it);
     return elsewhere ? "" : wanted->second;
   };
+  require_parts(plan_, options.rounding);
   std::vector<LayerCache> caches;
   for (Index layer = 0; layer < plan_->layers; ++layer) {
     const AttentionPlan& attention = plan_->layer_attention(layer);
-    std::vector<Kept> of_block;
-    for (const CanonPart& part : canon_parts(*plan_, attention))
-      of_block.push_back({.name = part.name,
-                          .heads = part.taps - 1,
-                          .width = part.channels,
-                          .per_sequence = true});
+    const std::vector<Kept> of_block = kept_by_block(*plan_, attention);
     CacheOptions own = options;
     own.form = form_of(attention);
     caches.push_back(make_cache(attention, own, of_block));

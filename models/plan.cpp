@@ -180,6 +180,23 @@ std::vector<CanonPart> canon_parts(const ResolvedModel& model, const AttentionPl
   return parts;
 }
 
+std::vector<Kept> kept_by_block(const ResolvedModel& model, const AttentionPlan& layer) {
+  std::vector<Kept> keeps;
+  for (const CanonPart& part : canon_parts(model, layer))
+    keeps.push_back(
+        {.name = part.name, .heads = part.taps - 1, .width = part.channels, .per_sequence = true});
+  return keeps;
+}
+
+void require_parts(const ModelPlan& model, const CacheRounding& rounding) {
+  std::vector<Kept> all;
+  for (const AttentionPlan& layer : model->cycle) {
+    const std::vector<Kept> keeps = cache_parts(layer);
+    all.insert(all.end(), keeps.begin(), keeps.end());
+  }
+  rounding.require_parts(all);
+}
+
 const SettingList& model_settings() {
   static const SettingList list = [] {
     SettingList all = settings_in(

@@ -58,6 +58,8 @@ struct CanonPart {
   Index channels, taps;
 };
 std::vector<CanonPart> canon_parts(const ResolvedModel& model, const AttentionPlan& layer);
+/// States of these parts, in the cache of a layer.
+std::vector<Kept> kept_by_block(const ResolvedModel& model, const AttentionPlan& layer);
 
 /// Resolved model, constant. Only `resolve_model` makes one.
 class ModelPlan {
@@ -72,6 +74,9 @@ class ModelPlan {
 
   std::shared_ptr<const ResolvedModel> model_;
 };
+
+/// Throws SettingError for a part of `rounding` that no layer of the model rounds.
+void require_parts(const ModelPlan& model, const CacheRounding& rounding);
 
 /// The setting `attention`, the settings of attentions, then those of the model.
 const SettingList& model_settings();

@@ -70,7 +70,7 @@ double bytes_with(const std::string& attention, const ConfigCache& cache, Index 
                 {"heads", cache.heads},
                 {"head-dim", cache.head_dim}});
   given.put(sizes);
-  const Count bytes = kv_cache_bytes(resolve_model(given), context, cache_numbers(type));
+  const Count bytes = kv_cache_bytes(resolve_model(given), context, type);
   return static_cast<double>(bytes.value());
 }
 
@@ -180,9 +180,9 @@ Json ConfigCost::json() const {
 }
 
 std::string ConfigCost::text(Format format) const {
-  const Index element = cache_numbers(question_.type).bytes_per_element;
+  const Index bits = row_of(question_.type).bits;
   const auto of_token = [&](bool expanded) {
-    return binary_text(cache_.per_token(expanded) * static_cast<double>(element));
+    return binary_text(cache_.per_token(expanded) * static_cast<double>(bits) / 8);
   };
   const char* const end = format == Format::markdown ? "  \n" : "\n";  // of a line in a paragraph
   std::string text = cache_.type + ", " + counted(std::ssize(cache_.layers), "layer") + "; " +
@@ -190,9 +190,9 @@ std::string ConfigCost::text(Format format) const {
   if (cache_.has_latents())
     text += "latents as published; engines that expand them to keys and values of all heads keep " +
             of_token(true) + " a token" + end;
-  text += "a number takes " + counted(element, "byte") + " (" + question_.type_name +
-          "), one of a state " + std::to_string(kStateBytes) + " (f32)\n\n" +
-          text_table(layer_columns(), groups_of(cache_), format) + '\n' +
+  text += "a number takes " + (bits % 8 == 0 ? counted(bits / 8, "byte") : counted(bits, "bit")) +
+          " (" + question_.type_name + "), one of a state " + std::to_string(kStateBytes) +
+          " (f32)\n\n" + text_table(layer_columns(), groups_of(cache_), format) + '\n' +
           text_table(columns(), at_, format);
   for (const std::string& more : {state_text(), memory_text(end)}) {
     if (!more.empty()) text += '\n' + more + '\n';

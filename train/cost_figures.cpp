@@ -38,9 +38,9 @@ std::vector<Index> points_of(const DrawnCache& cache, const std::vector<Index>& 
 }  // namespace
 
 double bytes_of(Count numbers, Count vectors, CacheType type) {
-  const CacheNumbers bytes = cache_numbers(type);
-  return static_cast<double>(
-      (numbers * bytes.bytes_per_element + vectors * bytes.bytes_per_row).value());
+  const CacheTypeRow& row = row_of(type);
+  return static_cast<double>((numbers * row.bits).value()) / 8 +
+         static_cast<double>((vectors * row.scale_bytes).value());
 }
 
 DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache, CacheType type) {
@@ -70,31 +70,28 @@ DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache, CacheT
           }};
 }
 
-DrawnCache drawn_cache(const std::string& name, const ModelPlan& model, CacheType type) {
-  const CacheNumbers numbers = cache_numbers(type);
+DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,
+                       const CacheRounding& rounding) {
   Json layers = Json::array();
   for (Index i = 0; i < model->layers; ++i) {
     const AttentionPlan& attention = model->layer_attention(i);
     Json blocks = Json::array();
     for (const Kept& kept : cache_parts(attention)) {
       if (model->writer(i) != i) break;  // it reads another layer's
-      const bool exact = kept.per_sequence || kept.exact;
       blocks.push_back({{"name", kept.name},
                         {"heads", kept.heads},
                         {"width", kept.width},
                         {"window", kept.block > 0 ? 0 : attention.window},
                         {"per_sequence", kept.per_sequence},
                         {"block", kept.block},
-                        {"bytes", exact ? static_cast<double>(kStateBytes)
-                                        : static_cast<double>(cache_bytes(type, kept.width, 1)) /
-                                              static_cast<double>(kept.width)}});
+                        {"bytes", bytes_of_number(kept, rounding)}});
     }
     for (const CanonPart& part : canon_parts(*model, attention))
       blocks.push_back(state_block(part.name, Count(part.channels) * (part.taps - 1)));
     layers.push_back(std::move(blocks));
   }
-  return {name, std::move(layers), [model, numbers](Index context) {
-            return static_cast<double>(kv_cache_bytes(model, context, numbers).value());
+  return {name, std::move(layers), [model, rounding](Index context) {
+            return static_cast<double>(kv_cache_bytes(model, context, rounding).value());
           }};
 }
 

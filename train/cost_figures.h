@@ -19,7 +19,8 @@ struct DrawnCache {
   std::function<double(Index)> bytes;  ///< of one sequence of so many tokens
 };
 DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache, CacheType type);
-DrawnCache drawn_cache(const std::string& name, const ModelPlan& model, CacheType type);
+DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,
+                       const CacheRounding& rounding);
 
 /// Bytes of the numbers of one sequence; a state's are float32 in caches of every type.
 double bytes_of(Count numbers, Count vectors, CacheType type);

@@ -128,9 +128,9 @@ void count_predictions(std::span<const Real> logits, std::size_t width, const Ba
 // Logits of a batch on `tape`: of the targets that count from a forward pass, or of all tokens
 // through a cache.
 Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
-                 std::optional<CacheType> type, std::span<AttentionStats> stats) {
-  if (!type) return model.logits(tape, batch.inputs, batch.sequences, stats, batch.targets);
-  Decoder decoder(model, {.sequences = batch.sequences, .cache_type = *type});
+                 const std::optional<CacheRounding>& rounding, std::span<AttentionStats> stats) {
+  if (!rounding) return model.logits(tape, batch.inputs, batch.sequences, stats, batch.targets);
+  Decoder decoder(model, {.sequences = batch.sequences, .rounding = *rounding});
   return tape.constant({batch.sequences, batch.length, model.vocabulary()},
                        decoder.feed(batch.inputs));
 }
@@ -147,7 +147,7 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
   for (Index w = begin; w < end; w += batch.sequences) {
     evaluation_window_batch(tokens, windows, w, end - w, context, batch, options.marks);
     tape.reset();
-    const Var logits = batch_logits(tape, model, batch, options.cache_type, attention);
+    const Var logits = batch_logits(tape, model, batch, options.rounding, attention);
     count_predictions(logits.value(), static_cast<std::size_t>(model.vocabulary()), batch,
                       windows.subspan(static_cast<std::size_t>(w)), options.marks.distances, part);
   }

@@ -84,8 +84,8 @@ class EvaluationStopped : public Error {
 /// Options of `evaluate`.
 struct EvaluationOptions {
   TextMarks marks = {};
-  /// Reads keys and values from a cache of this type; none: as they were computed.
-  std::optional<CacheType> cache_type = std::nullopt;
+  /// Reads keys and values from a cache that rounds so; none: as they were computed.
+  std::optional<CacheRounding> rounding = std::nullopt;
   /// Called before each part of the text, on any thread; returning true stops the evaluation.
   bool (*stop)() = nullptr;
   bool attention_stats = false;  ///< measure the entropy of attention; not through a cache

@@ -19,10 +19,8 @@ constexpr Named<Decay> kDecays[] = {{"cosine", Decay::cosine},
                                     {"constant", Decay::constant},
                                     {"wsd", Decay::wsd}};
 constexpr Named<bool> kNewlines[] = {{"keep", false}, {"unix", true}};
-constexpr Named<CacheType> kCacheTypes[] = {{"f32", CacheType::real},
-                                            {"bf16", CacheType::bf16},
-                                            {"f16", CacheType::f16},
-                                            {"int8", CacheType::int8}};
+constexpr Named<CacheLevels> kCacheLevels[] = {{"uniform", CacheLevels::uniform},
+                                               {"normal", CacheLevels::normal}};
 
 // Settings of TrainSettings and CorpusOptions.
 SettingList train_settings() {
@@ -328,8 +326,47 @@ void require_fast(Precision precision, std::string_view remedy) {
                   remedy);
 }
 
-Setting cache_setting() {
-  return {"cache-dtype", "number type of the KV cache", kCacheTypes, "f32"};
+const SettingList& cache_settings() {
+  static const SettingList list = {
+      {"cache-dtype",
+       "number type of the KV cache: " + joined(cache_types(), &CacheTypeRow::name) +
+           "; or types of its parts: k=int4,v=int2 or latent=int4,rope=bf16",
+       parsed<CacheRounding>(), "f32"},
+      {"cache-group", "numbers of a cached row that share a scale; 0: all of a head's row",
+       WholeRange{0}, 0},
+      {"cache-rotate",
+       "on: store queries' and keys' rows, and values', rotated by a Hadamard matrix, which makes "
+       "their numbers nearly normal",
+       kOnOff, "off"},
+      {"cache-levels",
+       "levels of types of 4 bits and fewer: uniform up to the greatest number of a group, or "
+       "those of least error for normal numbers",
+       kCacheLevels,
+       {"normal with cache-rotate on, else uniform",
+        [](const Given& v) { return v.on("cache-rotate") ? "normal" : "uniform"; }}},
+      {"cache-recent", "newest tokens whose rows are cached as computed; 0: none", tokens(0), 0}};
+  return list;
+}
+
+CacheRounding read_rounding(const Given& given) {
+  CacheRounding rounding = CacheRounding::parse(given.text("cache-dtype"));
+  const auto need = [&](const char* name, auto wanted, const char* reason) {
+    if (given.has(name) && !rounding.any_type(wanted))
+      throw SettingError("`", name, "` has no effect with `cache-dtype` ", rounding.text(), ", ",
+                         reason, "; leave it out");
+  };
+  need(
+      "cache-group", [](const CacheTypeRow& row) { return row.scale_bytes > 0; },
+      "whose numbers have no scale");
+  need("cache-levels", &CacheTypeRow::has_levels, "which has its own levels");
+  need(
+      "cache-recent", [](const CacheTypeRow& row) { return row.type != CacheType::real; },
+      "which rounds nothing");
+  rounding.all.group = given.whole("cache-group");
+  rounding.all.rotated = given.on("cache-rotate");
+  rounding.all.levels = given.chosen("cache-levels", kCacheLevels);
+  rounding.all.recent = given.whole("cache-recent");
+  return rounding;
 }
 
 const SettingList& form_settings() {
@@ -354,7 +391,7 @@ const SettingList& form_settings() {
 }
 
 DecodeOptions read_decode_options(const Given& given) {
-  DecodeOptions options = {.cache_type = given.chosen("cache-dtype", kCacheTypes)};
+  DecodeOptions options = {.rounding = read_rounding(given)};
   for (const Setting& setting : form_settings()) {
     if (!given.has(setting.name)) continue;
     const std::string form = given.text(setting.name);

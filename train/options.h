@@ -78,12 +78,14 @@ Precision read_precision(const Given& given);
 /// than f32 with this program on this processor.
 void require_fast(Precision precision, std::string_view remedy);
 
-/// The setting `cache-dtype`, for commands that decode.
-Setting cache_setting();
+/// Settings of how a KV cache rounds, for commands that decode: `cache-dtype` and others.
+const SettingList& cache_settings();
+/// Rounding from the values of `cache_settings`. Throws SettingError for those without effect.
+CacheRounding read_rounding(const Given& given);
 /// Settings that choose how an attention decodes: one for each attention that has several forms,
 /// with the name of the attention.
 const SettingList& form_settings();
-/// Decoding options from the values of `cache_setting` and `form_settings`.
+/// Decoding options from the values of `cache_settings` and `form_settings`.
 DecodeOptions read_decode_options(const Given& given);
 
 /// Default settings of model and optimizer for the built-in corpus of that name; none for a file.

@@ -154,6 +154,51 @@ const double* sums_of_gates(Tape& tape, const AttentionProblem& p, const KeySlic
 
 Index whole_vectors(Index columns) { return (columns + 7) / 8 * 8; }
 
+// The rotated columns of a cache are read as they are stored if those of all sources are: products
+// of rotated queries and keys are those of the others, and a rotated sum of values is turned back.
+// Returns the queries, or a copy that is rotated as the keys are.
+const Real* rotated_queries(Tape& tape, AttentionProblem& p) {
+  const KeySource& first = p.all_sources.front();
+  const auto as_first = [&](const KeySource& s) {
+    const auto of_keys = [](const KeySource& of) { return of.slices.front().rotated_blocks(); };
+    return &s == &first || (first.slice_count == 1 && of_keys(s) == of_keys(first));
+  };
+  const auto rotates = [](const KeySlice& slice) { return slice.rotated_blocks() > 1; };
+  const auto values_rotate = [&](const KeySource& s) {
+    return rotates(s.values) && s.values.rotated_blocks() == first.values.rotated_blocks();
+  };
+  if (std::ranges::all_of(p.sources(), values_rotate)) {
+    for (KeySource& s : p.sources()) s.values.read_rotated();
+  }
+  if (!std::ranges::any_of(first.keys(), rotates) || !std::ranges::all_of(p.sources(), as_first))
+    return p.q;
+  for (KeySource& s : p.sources()) {
+    for (KeySlice& slice : s.keys()) {
+      if (rotates(slice)) slice.read_rotated();
+    }
+  }
+  const Index rows = p.batch * p.tokens * p.heads;
+  Real* const q = tape.scratch(rows * p.key_width);
+  std::copy_n(p.q, rows * p.key_width, q);
+  parallel_for(rows, row_chunk(p.key_width), [&](Index row) {
+    Real* columns = q + row * p.key_width;
+    for (const KeySlice& slice : first.keys()) {
+      if (rotates(slice)) rotate_row(columns, slice.width, slice.rotated_blocks());
+      columns += slice.width;
+    }
+  });
+  return q;
+}
+
+// Turns back the sums of values that were read rotated.
+void rotate_sums(const AttentionProblem& p, Real* y) {
+  const KeySlice& values = p.all_sources.front().values;
+  if (!values.rotated || values.rotated_blocks() == 1) return;
+  parallel_for(p.batch * p.tokens * p.heads, row_chunk(p.value_width), [&](Index row) {
+    rotate_row(y + row * p.value_width, p.value_width, values.rotated_blocks());
+  });
+}
+
 AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
                               const AttentionOptions& options) {
   const Shape qs = tape.shape(q);
@@ -181,6 +226,7 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
     pooled.first_column = p.mask_columns;
     p.mask_columns += whole_vectors(pooled.count);
   }
+  p.q = rotated_queries(tape, p);
   for (KeySource& s : p.sources()) {
     for (const KeySlice& slice : s.keys()) p.kv_heads = std::lcm(p.kv_heads, slice.heads);
     p.kv_heads = std::lcm(p.kv_heads, s.values.heads);
@@ -382,6 +428,7 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   const AttentionProblem p = make_problem(tape, q, keys, values, options);
   Real* const out = tape.value(y);
   attention_forward(tape, p, out);
+  rotate_sums(p, out);
   if (options.stats != nullptr) add_stats(tape, p, *options.stats);
   find_picked_weights(tape, p, p.sources().front(), options.selection);
   if (options.pooled) find_picked_weights(tape, p, p.sources().back(), options.pooled->selection);

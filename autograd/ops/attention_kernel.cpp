@@ -25,7 +25,12 @@ KeySlice::KeySlice(Tape& tape, const Rows& rows)
   slot_stride = cache->width();
   head_stride = slots * slot_stride;
   sequence_stride = heads * head_stride;
-  if (!cache->converts()) data = cache->read(0, 0, 0, 1, first_column, width, nullptr).data;
+  if (cache->block() == 1) read_rotated();
+}
+
+void KeySlice::read_rotated() {
+  rotated = true;
+  if (!cache->converts()) data = cache->read_stored(0, 0, 0, 1, first_column, width, nullptr).data;
 }
 
 namespace kernel {

@@ -17,6 +17,7 @@ inline constexpr std::size_t kMaxKeySlices = 4;
 struct KeySlice {
   Index heads = 0, width = 0;
   const Real* data = nullptr;  ///< of slot 0; null: the cache converts its rows
+  bool rotated = false;        ///< columns are read as the cache stores them, rotated
   Real* gradient = nullptr;    ///< laid out as `data`; null: none is wanted
   Index sequence_stride = 0, slot_stride = 0, head_stride = 0;
   Index slots = 0, oldest = 0;  ///< row r lies in slot (oldest + r) % slots
@@ -26,6 +27,18 @@ struct KeySlice {
 
   KeySlice() = default;
   KeySlice(Tape& tape, const Rows& rows);
+  /// Size of the blocks in which the cache can give these columns rotated; 1: it cannot.
+  Index rotated_blocks() const {
+    const Index block = cache == nullptr ? 1 : cache->block();
+    return first_column % block == 0 && width % block == 0 ? block : 1;
+  }
+  /// Reads the columns rotated from here on.
+  void read_rotated();
+  /// Rows of a head from slot `at` on, which a cache may convert into `copy`.
+  ConstMatrix read(Index b, Index head, Index at, Index count, Real* copy) const {
+    const auto how = rotated ? &RowCache::read_stored : &RowCache::read;
+    return (cache->*how)(b, head, at, count, first_column, width, copy);
+  }
   Index slot(Index row) const { return (oldest + row) % slots; }
   /// Place of a row's first number in `data` and `gradient`.
   Index offset(Index b, Index row, Index head) const {
@@ -53,7 +66,7 @@ struct AttentionProblem {
   Index batch = 0, tokens = 0, heads = 0;
   Index kv_heads = 1;  ///< least common multiple of the heads of all slices
   Index key_width = 0, value_width = 0;
-  const Real* q = nullptr;  ///< [B, T, H, Dk]
+  const Real* q = nullptr;  ///< [B, T, H, Dk]; rotated where the keys are
   std::array<KeySource, 2> all_sources = {};
   std::size_t source_count = 1;
   Real scale = 1, cap = 0;

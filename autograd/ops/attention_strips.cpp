@@ -27,7 +27,7 @@ ConstMatrix rows_of(const Strip& strip, const RowRange& tile, const KeySlice& sl
     run = picked == nullptr ? std::min(n - r, slice.slots - slot) : 1;
     Real* const to = copy + r * width;
     if (slice.data == nullptr) {
-      slice.cache->read(b, head, slot, run, slice.first_column, width, to);
+      slice.read(b, head, slot, run, to);
       continue;
     }
     const Real* const from = slice.data + slice.offset(b, row, head);

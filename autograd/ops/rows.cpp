@@ -41,7 +41,7 @@ Var copied(Tape& tape, const Rows& rows, Index count, const RowOf& row_of) {
       else if (slice.data != nullptr)
         std::copy_n(slice.data + slice.offset(b, row, head), width, to);
       else
-        slice.cache->read(b, head, slice.slot(row), 1, slice.first_column, width, to);
+        slice.read(b, head, slice.slot(row), 1, to);
     }
   });
   tape.finish(y, [](Tape&, const Real*) {});

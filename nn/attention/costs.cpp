@@ -78,7 +78,6 @@ KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
                                          : plan.cached_tokens(context);
     const bool as_real = kept.per_sequence || kept.exact;
     (as_real ? all.states : all.elements) += Count(rows) * kept.heads * kept.width;
-    if (!as_real) all.rows += Count(rows) * kept.heads;
   }
   return all;
 }

@@ -21,8 +21,7 @@ std::optional<Shape> values_to_mix(const AttentionPlan& plan);
 /// Size of one layer's cache for one sequence.
 struct KeptNumbers {
   Count elements;
-  Count rows;    ///< an int8 cache stores one scale for each
-  Count states;  ///< further elements, stored as Real in a cache of any type: states, exact rows
+  Count states;  ///< further elements, never rounded: states, exact rows
 };
 /// Size of the cache after `context` tokens; with a window, at most that of the window's tokens.
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);

@@ -7,16 +7,36 @@
 
 namespace headcount {
 
+namespace {
+
+// Rows that each sequence has of `kept`.
+Index rows_of(const Kept& kept, const CacheOptions& options) {
+  if (kept.per_sequence) return 1;
+  if (kept.block > 0) return options.capacity / kept.block;
+  return options.window > 0 ? std::min(options.window, options.capacity) : options.capacity;
+}
+
+}  // namespace
+
+Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options) {
+  Count all;
+  for (const Kept& kept : keeps) {
+    const CacheFormat format = options.rounding.of(kept);
+    const Index rows = rows_of(kept, options), recent = std::min(rows, format.recent);
+    all += Count(options.sequences * kept.heads) *
+           (Count(rows - recent) * row_bytes(format, kept.width) +
+            Count(recent) * row_bytes({}, kept.width));
+  }
+  return all;
+}
+
 LayerCache::LayerCache(std::vector<Kept> keeps, const CacheOptions& options)
     : keeps_(std::move(keeps)),
       capacity_(options.window > 0 ? std::min(options.window, options.capacity) : options.capacity),
       form_(options.form) {
   for (const Kept& kept : keeps_) {
-    rows_.emplace_back(options.sequences, kept.heads, kept.width,
-                       kept.per_sequence ? 1
-                       : kept.block > 0  ? options.capacity / kept.block
-                                         : capacity_,
-                       kept.per_sequence || kept.exact ? CacheType::real : options.type);
+    rows_.emplace_back(options.sequences, kept.heads, kept.width, rows_of(kept, options),
+                       options.rounding.of(kept));
   }
 }
 
@@ -99,6 +119,8 @@ Rows Memory::store(std::string_view name, Var x, Rounding rounding) {
   if (cache_ == nullptr) return Rows(x);
   RowCache& rows = cache_->rows(name);
   const Index begin = first_position_, end = begin + tokens_;
+  require_setting(tokens_ == 1 || rows.takes_many(),
+                  "tokens come one by one where recent ones are cached unrounded");
   if (tokens_ == 1 || !rows.overwritten(end)) {
     write(name, x, rows, begin, tokens_);
     return {rows, end};

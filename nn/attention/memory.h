@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/base/count.h"
 #include "autograd/ops.h"
 #include "autograd/row_cache.h"
+#include "nn/attention/cache_rounding.h"
 
 namespace headcount {
 
@@ -21,7 +23,7 @@ struct Kept {
   std::string name;
   Index heads, width;
   bool per_sequence = false;
-  bool exact = false;  ///< rows per token that caches of every type store as Real
+  bool exact = false;  ///< rows per token that are never rounded
   /// Tokens that a row stands for, beyond a window, too; 0: one. With `per_sequence`, a state for
   /// the row of a block of so many that is still open.
   Index block = 0;
@@ -47,12 +49,15 @@ enum class Rounding { by_type, none };
 /// Sizes and form of a cache.
 struct CacheOptions {
   Index sequences = 1;
-  Index capacity = 0;                ///< tokens
-  CacheType type = CacheType::real;  ///< of rows per token; states and exact rows are always Real
-  std::string form = {};             ///< one of `attention_forms`; empty: the layer chooses
+  Index capacity = 0;  ///< tokens
+  CacheRounding rounding = {};
+  std::string form = {};  ///< one of `attention_forms`; empty: the layer chooses
   /// Tokens of which rows are held at most; 0: all. `make_cache` sets it from the plan.
   Index window = 0;
 };
+
+/// Bytes of the cache of a layer that keeps `keeps`.
+Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options);
 
 /// KV cache of one layer: one RowCache for each `Kept`. Every token rewrites a state, so that
 /// roundings would add up: states are stored as Real.

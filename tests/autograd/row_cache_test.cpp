@@ -157,15 +157,20 @@ TEST(RowCache, ReadsBytesOfNumbersTooSmallForAStepAsZeros) {
   for (std::size_t i = 0; i < kRowWidth; ++i) EXPECT_EQ(read.data[i], 0);
 }
 
-TEST(RowCache, ReadsBytesOfARowThatIsNotFiniteAsNaN) {
-  for (const Real wrong :
-       {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity()}) {
-    RowCache cache(1, 1, kRowWidth, 1, CacheType::int8);
-    std::vector<Real> row(kRowWidth, Real{1}), scratch(kRowWidth);
-    row[1] = wrong;
-    cache.write(0, 0, row.data());
-    const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kRowWidth, scratch.data());
-    for (std::size_t i = 0; i < kRowWidth; ++i) EXPECT_TRUE(std::isnan(read.data[i])) << i;
+// A type with a scale marks the whole group, others the number.
+TEST(RowCache, ReadsARowThatIsNotFiniteAsNotFinite) {
+  for (const CacheTypeRow& type : cache_types()) {
+    for (const Real wrong :
+         {std::numeric_limits<Real>::quiet_NaN(), -std::numeric_limits<Real>::infinity()}) {
+      RowCache cache(1, 1, kRowWidth, 1, type.type);
+      std::vector<Real> row(kRowWidth, Real{1}), scratch(kRowWidth);
+      row[1] = wrong;
+      cache.write(0, 0, row.data());
+      const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kRowWidth, scratch.data());
+      EXPECT_FALSE(std::isfinite(read.data[1])) << type.name;
+      for (std::size_t i = 0; i < kRowWidth && type.scale_bytes > 0; ++i)
+        EXPECT_TRUE(std::isnan(read.data[i])) << type.name << i;
+    }
   }
 }
 
@@ -173,7 +178,10 @@ TEST(RowCache, RefusesFiniteNumbersThatItsTypeCannotHold) {
   constexpr Real kGreatest = std::numeric_limits<Real>::max();
   for (const auto& [type, name, held, beyond] :
        {std::tuple(CacheType::f16, "f16", Real{65519}, Real{65520}),
-        {CacheType::bf16, "bf16", Real{3.38e38F}, kGreatest}}) {
+        {CacheType::bf16, "bf16", Real{3.38e38F}, kGreatest},
+        {CacheType::fp8, "fp8", Real{464}, Real{465}},
+        {CacheType::int4, "int4", Real{15} * 65500, Real{15} * 65530},
+        {CacheType::int2, "int2", Real{3} * 65500, Real{3} * 65530}}) {
     RowCache cache(1, 2, kRowWidth, 1, type);
     std::vector<Real> rows(2 * kRowWidth, -held);
     EXPECT_NO_THROW(cache.write(0, 0, rows.data())) << name;
@@ -189,13 +197,17 @@ TEST(RowCache, RefusesFiniteNumbersThatItsTypeCannotHold) {
 }
 
 TEST(RowCache, ReadsRowsOfZerosAsZeros) {
-  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
-    RowCache cache(1, 1, kRowWidth, 1, type);
-    const std::vector<Real> zeros(kRowWidth, 0);
-    std::vector<Real> scratch(kRowWidth, 1);
-    cache.write(0, 0, zeros.data());
-    const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kRowWidth, scratch.data());
-    EXPECT_TRUE(std::equal(zeros.begin(), zeros.end(), read.data));
+  for (const CacheTypeRow& type : cache_types()) {
+    for (const CacheLevels levels : {CacheLevels::uniform, CacheLevels::normal}) {
+      CacheFormat format = type.type;
+      format.levels = levels;
+      RowCache cache(1, 1, kRowWidth, 1, format);
+      const std::vector<Real> zeros(kRowWidth, 0);
+      std::vector<Real> scratch(kRowWidth, 1);
+      cache.write(0, 0, zeros.data());
+      const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kRowWidth, scratch.data());
+      EXPECT_TRUE(std::equal(zeros.begin(), zeros.end(), read.data)) << type.name;
+    }
   }
 }
 

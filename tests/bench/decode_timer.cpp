@@ -15,7 +15,7 @@ DecodeTimer::DecodeTimer(const ModelPlan& model, Index vocabulary, Index context
       std::make_unique<LanguageModel>(with_settings(model, {{"context", context}}), vocabulary);
   model_->initialize(1);
   tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
-  caches_ = model_->make_caches({options.sequences, context, options.cache_type}, options.forms);
+  caches_ = model_->make_caches({options.sequences, context, options.rounding}, options.forms);
   for (LayerCache& cache : caches_) {
     for (const Kept& kept : cache.keeps()) {
       std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width));

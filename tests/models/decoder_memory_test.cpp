@@ -18,13 +18,17 @@ TEST_P(DecodingInFloat, AllocatesWhatTheCostFormulaSays) {
     set(config, "window", window);
     set(config, "canon", canon);
     const auto model = make_model(config);
-    for (const CacheType type :
-         {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
-      const KeptNumbers kept = kept_numbers(model->plan(), model->plan()->context);
-      const Index bytes = cache_bytes(type, kept.elements.value(), kept.rows.value()) +
-                          cache_bytes(CacheType::real, kept.states.value(), 0);
-      const Decoder decoder(*model, {3, type, {}});
-      EXPECT_EQ(decoder.cache_bytes(), 3 * bytes);
+    for (const CacheTypeRow& type : cache_types()) {
+      CacheRounding rounding(type.type);
+      for (const Index recent : {0, 3, 1000}) {
+        rounding.all.recent = recent;
+        const Decoder decoder(*model, {3, rounding, {}});
+        const Count bytes = kv_cache_bytes(model->plan(), model->plan()->context, rounding);
+        EXPECT_EQ(decoder.cache_bytes(), 3 * bytes.value()) << type.name;
+        if (recent > 0 || type.scale_bytes > 0) continue;
+        const KeptNumbers kept = kept_numbers(model->plan(), model->plan()->context);
+        EXPECT_EQ(bytes, kept.elements * (type.bits / 8) + kept.states * Index{sizeof(Real)});
+      }
     }
   }
 }

@@ -177,6 +177,62 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
   }
 }
 
+// A rotated cache that rounds nothing gives the same logits, in every form; one that rounds gives
+// those of tokens one by one to a prefill, too.
+TEST_P(DecodingOfKinds, EqualsForwardThroughRotatedRowsOfEachType) {
+  const std::vector<std::int32_t> tokens = some_tokens(20);
+  for (const auto& options : layer_options()) {
+    Given config = decoder_config(GetParam());
+    if (!has_options(attention_kind(GetParam()), options)) continue;
+    for (const auto& [name, value] : options) set(config, name, value);
+    SCOPED_TRACE(config.values().dump());
+    const auto model = make_model(config);
+    CacheRounding rounding;
+    rounding.all.rotated = true;
+    try {
+      model->make_caches({.capacity = 20, .rounding = rounding});
+    } catch (const ShapeError&) {
+      continue;  // rows of an odd number of numbers
+    }
+    for (const std::string_view form : attention_forms(model->plan()->cycle.front()))
+      expect_equal(
+          decode(*model, tokens, {1, rounding, {{GetParam(), std::string(form)}}}, {13, 1, 1, 5}),
+          forward(*model, tokens, 1), kDecodingTolerance);
+    for (const CacheTypeRow& type : cache_types()) {
+      rounding.all.type = type.type;
+      for (const CacheLevels levels : {CacheLevels::uniform, CacheLevels::normal}) {
+        rounding.all.levels = levels;
+        if (levels == CacheLevels::normal && !type.has_levels) continue;
+        SCOPED_TRACE(type.name);
+        expect_equal(decode(*model, tokens, {1, rounding, {}}, {13, 1, 1, 5}),
+                     decode(*model, tokens, {1, rounding, {}}, std::vector<Index>(20, 1)),
+                     kDecodingTolerance);
+      }
+    }
+  }
+}
+
+// Recent rows of as many tokens as there are change nothing; of fewer, something.
+TEST_P(Decoding, OfRecentTokensIsExact) {
+  const auto model = make_model(decoder_config(GetParam()));
+  const std::vector<std::int32_t> tokens = some_tokens(model->plan()->context);
+  CacheRounding rounding(CacheType::int2);
+  const bool rounds = kept_numbers(model->plan(), 1).elements != Count(0);
+  for (const Index recent : {5, 20}) {
+    rounding.all.recent = recent;
+    const std::vector<Real> logits = decode(*model, tokens, {1, rounding, {}}, {13, 1, 1, 5});
+    if (picks(*model) || GetParam().find('@') != std::string::npos) continue;
+    const auto pools = [](const AttentionPlan& layer) {
+      const auto pooled = [](const Kept& kept) { return kept.block > 0 && !kept.per_sequence; };
+      return std::ranges::any_of(cache_parts(layer), pooled);
+    };
+    const bool exact =
+        !rounds || (recent == 20 && std::ranges::none_of(model->plan()->cycle, pools));
+    if (exact) expect_equal(logits, forward(*model, tokens, 1), kDecodingTolerance);
+    EXPECT_TRUE(!rounds || recent == 20 || logits != forward(*model, tokens, 1));
+  }
+}
+
 // Rounding to half precision changes a number of a row by 1 / 2048 of itself at most, to bfloat16
 // by 1 / 256, and rounding to bytes by 1 / 254 of the row's greatest number. The logits of these
 // models, of sizes up to 2, were measured to change by up to 3.1 and 7.5 times that. A quarter more
@@ -187,7 +243,7 @@ TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
   const std::vector<std::int32_t> tokens = some_tokens(model->plan()->context);
   const std::vector<Real> expected = forward(*model, tokens, 1);
   // States are not rounded.
-  const bool rounds = kept_numbers(model->plan(), 1).rows != Count(0);
+  const bool rounds = kept_numbers(model->plan(), 1).elements != Count(0);
   for (const auto& [type, tolerance] :
        {std::pair{CacheType::bf16, 1.25 * 3.1 / 256}, std::pair{CacheType::f16, 1.25 * 3.1 / 2048},
         std::pair{CacheType::int8, 1.25 * 7.5 / 254}}) {

@@ -37,12 +37,12 @@ const std::vector<PublishedModel> kPublished = {
 TEST(KnownModels, HaveGemma3sLocalAndGlobalLayers) {
   const Given config = with(known_model("gemma-3-27b").settings);
   std::vector<std::string> left_out;
-  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  const CostRow row = cost_table(config, 131'072, CacheType::bf16, left_out).back();
   EXPECT_EQ(row.attention, "5*gqa@1024/gqa");
   constexpr std::int64_t kPerToken = 2 * 16 * 128 * 2;
   EXPECT_EQ(row.cache_bytes, kPerToken * (52 * 1024 + 10 * 131'072));
   EXPECT_EQ(row.costs.parameters, std::int64_t{62} * (2 * 5376 * 32 * 128 + 2 * 5376 * 16 * 128));
-  EXPECT_EQ(kv_cache_bytes(resolve_model(config), 1024, {2, 0}), kPerToken * 62 * 1024);
+  EXPECT_EQ(kv_cache_bytes(resolve_model(config), 1024, CacheType::bf16), kPerToken * 62 * 1024);
 }
 
 // 36 layers with states of 32 heads of 128 x 128, and the last three inputs of their convolutions,
@@ -51,7 +51,7 @@ TEST(KnownModels, HaveGemma3sLocalAndGlobalLayers) {
 TEST(KnownModels, HaveQwen3NextsStatesAndGatedHeads) {
   const Given config = with(known_model("qwen3-next-80b").settings);
   std::vector<std::string> left_out;
-  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  const CostRow row = cost_table(config, 131'072, CacheType::bf16, left_out).back();
   EXPECT_EQ(row.attention, "3*deltax128/gqa");
   constexpr std::int64_t kKeys = 16 * 128, kValues = 32 * 128, kDim = 2048;
   constexpr std::int64_t kStates = kValues * 128 + 3 * (2 * kKeys + kValues);
@@ -69,7 +69,7 @@ TEST(KnownModels, HaveKimiLinearsStatesAndLatents) {
   const ModelPlan model = resolve_model(with(known_model("kimi-linear-48b").settings));
   constexpr std::int64_t kStates = 32 * 128 * 128 + 3 * 3 * 32 * 128;
   for (const Index context : {4096, 131'072}) {
-    EXPECT_EQ(kv_cache_bytes(model, context, {2, 0}),
+    EXPECT_EQ(kv_cache_bytes(model, context, CacheType::bf16),
               20 * kStates * 4 + std::int64_t{7} * (512 + 64) * 2 * context);
   }
   for (const Index mla : {4, 8, 12, 16, 20, 24, 27})  // as its configuration counts layers
@@ -89,7 +89,7 @@ TEST(KnownModels, CountKimiLinearsLayersAsItsSourceHasThem) {
   static_assert((20 * kKda + 7 * kMla) / 27 == 36'818'133);
   const ReleasedModel& kimi = known_model("kimi-linear-48b");
   std::vector<std::string> left_out;
-  for (const CostRow& row : cost_table(with(kimi.settings), 131'072, {2, 0}, left_out)) {
+  for (const CostRow& row : cost_table(with(kimi.settings), 131'072, CacheType::bf16, left_out)) {
     if (!row.attention.starts_with("3*kda") || !row.trained) continue;
     EXPECT_EQ(row.attention,
               "3*kda/mla/3*kda/mla/3*kda/mla/3*kda/mla/3*kda/mla/3*kda/mla/"
@@ -110,7 +110,7 @@ TEST(KnownModels, HaveGptOsssWindowsAndSinks) {
        {std::pair<std::string, std::int64_t>{"gpt-oss-20b", 24}, {"gpt-oss-120b", 36}}) {
     const Given config = with(known_model(name).settings);
     std::vector<std::string> left_out;
-    const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+    const CostRow row = cost_table(config, 131'072, CacheType::bf16, left_out).back();
     EXPECT_EQ(row.attention, "gqa8@128/gqa8");
     constexpr std::int64_t kPerToken = 2 * 8 * 64 * 2;
     EXPECT_EQ(row.cache_bytes, kPerToken * layers / 2 * (128 + 131'072));
@@ -133,14 +133,15 @@ TEST(KnownModels, HaveGemma3nsLayersThatShareByType) {
   const ModelPlan model = resolve_model(config);
   constexpr std::int64_t kPerToken = 2 * 2 * 256 * 2;
   for (const Index context : {4096, 131'072, 1'048'576})
-    EXPECT_EQ(kv_cache_bytes(model, context, {2, 0}), kPerToken * (16 * 512 + 4 * context));
+    EXPECT_EQ(kv_cache_bytes(model, context, CacheType::bf16),
+              kPerToken * (16 * 512 + 4 * context));
   for (Index layer = 0; layer < 35; ++layer) {
     const bool global = layer % 5 == 4;
     EXPECT_EQ(model->layer_attention(layer).window, global ? 0 : 512) << layer;
     EXPECT_EQ(model->writer(layer), layer < 20 ? layer : global ? 19 : 18) << layer;
   }
   std::vector<std::string> left_out;
-  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  const CostRow row = cost_table(config, 131'072, CacheType::bf16, left_out).back();
   constexpr std::int64_t kQueries = 2 * 2048 * 8 * 256, kRows = 2 * 2048 * 2 * 256;
   EXPECT_EQ(row.costs.parameters, 35 * kQueries + 20 * kRows);
 }
@@ -177,7 +178,7 @@ TEST(KnownModels, HaveDeepSeekV4sPooledRows) {
   EXPECT_EQ(csa, 20);
   for (const Index context : {4096, 131'072, 1'048'576})
     EXPECT_EQ(
-        kv_cache_bytes(model, context, {2, 0}),
+        kv_cache_bytes(model, context, CacheType::bf16),
         2 * (43 * kWindow + (20 * 160 + 23 * 4) * context) + 4 * (20 * kOpenCsa + 23 * kOpenHca));
   // Queries, rows, grouped outputs, sinks and norms; compressors; the indexer.
   constexpr std::int64_t kDim = 4096, kHeads = 64, kRank = 1024;
@@ -187,7 +188,7 @@ TEST(KnownModels, HaveDeepSeekV4sPooledRows) {
   constexpr std::int64_t kOfCsa =
       2 * kDim * 2 * 640 + 4 * 2 * 640 + 640 + kRank * 64 * 128 + kDim * 64;
   std::vector<std::string> left_out;
-  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  const CostRow row = cost_table(config, 131'072, CacheType::bf16, left_out).back();
   EXPECT_EQ(row.costs.parameters, 43 * kShared + 23 * kOfHca + 20 * kOfCsa);
 }
 
@@ -199,8 +200,9 @@ TEST(KnownModels, HaveDeepSeekV32sIndexer) {
   const ModelPlan model = resolve_model(config);
   static_assert(512 + 64 + 128 == 704);
   for (const Index context : {4096, 131'072, 1'048'576})
-    EXPECT_EQ(kv_cache_bytes(model, context, {2, 0}), std::int64_t{61} * 704 * 2 * context);
-  const CostRow row = all_rows(config, 131'072, 2).at("dsa-absorbed");
+    EXPECT_EQ(kv_cache_bytes(model, context, CacheType::bf16),
+              std::int64_t{61} * 704 * 2 * context);
+  const CostRow row = all_rows(config, 131'072, CacheType::bf16).at("dsa-absorbed");
   constexpr std::int64_t kIndexer = 1536 * 64 * 128 + 7168 * 64 + 7168 * 128 + 2 * 128;
   static_assert(kIndexer == 13'959'424);
   EXPECT_TRUE(row.decodes);
@@ -212,7 +214,8 @@ TEST(KnownModels, HaveDeepSeekV32sIndexer) {
 // DeepSeek-V3 as its inference code computes it, with wkv_b applied to queries and sums in every
 // step, and as an article's table has it, with wkv_b merged into other matrices.
 TEST(KnownModels, CountDeepSeekV3AsItIsRunAndAsItCouldBeMerged) {
-  const CostRows rows = all_rows(with(known_model("deepseek-v3").settings), 131'072, 2);
+  const CostRows rows =
+      all_rows(with(known_model("deepseek-v3").settings), 131'072, CacheType::bf16);
   const CostRow &run = rows.at("mla-absorbed"), &merged = rows.at("mla-merged");
   constexpr std::int64_t kNorms = 1536 + 512;
   EXPECT_EQ(run.costs.parameters, std::int64_t{61} * 187'107'328);
@@ -228,7 +231,7 @@ TEST(KnownModels, CountDeepSeekV3AsItIsRunAndAsItCouldBeMerged) {
 
 TEST(KnownModels, HaveStep3sOneWideHead) {
   const Given config = with(known_model("step-3").settings);
-  const CostRow row = all_rows(config, 1, 2).at("mfa");
+  const CostRow row = all_rows(config, 1, CacheType::bf16).at("mfa");
   EXPECT_EQ(row.cache_bytes, 61 * 2 * 256 * 2);
   constexpr std::int64_t kWidth = 64 * 256, kRank = 2048, kDim = 7168;
   EXPECT_EQ(row.costs.parameters,
@@ -244,7 +247,7 @@ TEST(KnownModels, HaveThePublishedSizes) {
     if (published.attention != "mla") {
       EXPECT_EQ(cache_parts(attention).front().heads, published.kv_heads) << published.name;
     }
-    const CostRows rows = all_rows(with(known_model(published.name).settings), 1, 2);
+    const CostRows rows = all_rows(with(known_model(published.name).settings), 1, CacheType::bf16);
     const CostRow& row = rows.at(published.attention);
     EXPECT_EQ(row.layers, model->layers);
     EXPECT_EQ(row.cache_bytes, published.cache_per_token) << published.name;

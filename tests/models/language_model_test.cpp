@@ -181,14 +181,15 @@ TEST(ParameterCount, OfEachAttentionIsThatOfItsFormula) {
 }
 
 TEST(CacheBytes, CountEveryLayer) {
-  const auto bytes = [](const nlohmann::json& settings, Index per_element) {
+  const auto bytes = [](const nlohmann::json& settings, CacheType type) {
     const LanguageModel model(plan_of(settings), 5);
-    return kv_cache_bytes(model.plan(), 1, {per_element, 0}).value();
+    return kv_cache_bytes(model.plan(), 1, type).value();
   };
-  EXPECT_EQ(bytes({{"layers", 4}}, 4), 4 * 2 * 128 * 4);
-  EXPECT_EQ(bytes({{"layers", 3}, {"attention", "mqa"}}, 2), 3 * 2 * 32 * 2);
-  EXPECT_EQ(bytes({{"layers", 4}, {"attention", "mla"}, {"kv-rank", 48}, {"rope-dim", 16}}, 4),
-            4 * (48 + 16) * 4);
+  EXPECT_EQ(bytes({{"layers", 4}}, CacheType::fp8), 4 * 2 * 128);
+  EXPECT_EQ(bytes({{"layers", 3}, {"attention", "mqa"}}, CacheType::bf16), 3 * 2 * 32 * 2);
+  EXPECT_EQ(bytes({{"layers", 4}, {"attention", "mla"}, {"kv-rank", 48}, {"rope-dim", 16}},
+                  CacheType::f16),
+            4 * (48 + 16) * 2);
 }
 
 struct Moments {

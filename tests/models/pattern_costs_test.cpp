@@ -34,7 +34,7 @@ TEST(CostsOfABlock, WithCanonLayersAreThoseOfAllItsConvolutions) {
             before.costs.linear_macs_per_token + 3 * 4 * kChannels);
   EXPECT_EQ(after.costs.cache_elements, before.costs.cache_elements + 3 * 3 * kChannels);
   EXPECT_EQ(after.costs.cache_elements_per_token, before.costs.cache_elements_per_token);
-  EXPECT_EQ(after.cache_bytes, before.cache_bytes + 3 * 3 * kChannels * 4);
+  EXPECT_EQ(after.cache_bytes, before.cache_bytes + 3 * 3 * kChannels * kStateBytes);
   const LanguageModel with_canon(resolve_model(config), 7);
   config.put("canon", "off");
   EXPECT_EQ(with_canon.parameters().element_count() -
@@ -77,10 +77,11 @@ TEST(CostsOfAPattern, AreThoseOfItsLayers) {
                                    .value())
         << spec;
     Index allocated = 0;
-    for (const LayerCache& cache : LanguageModel(resolve_model(config), 3)
-                                       .make_caches({.capacity = kLength, .type = CacheType::f16}))
+    for (const LayerCache& cache :
+         LanguageModel(resolve_model(config), 3)
+             .make_caches({.capacity = kLength, .rounding = CacheType::f16}))
       allocated += cache.bytes();
-    EXPECT_EQ(kv_cache_bytes(model, kLength, {2, 0}), allocated) << spec;
+    EXPECT_EQ(kv_cache_bytes(model, kLength, CacheType::f16), allocated) << spec;
   }
 }
 
@@ -109,8 +110,8 @@ TEST(CostsOfAPattern, CountWindowsAndSharedLayersAtEachContext) {
   set(config, "attention", "mqa@16/share/mqa");
   const ModelPlan model = resolve_model(config);
   for (const Index context : {1, 15, 16, 17, 1000}) {
-    EXPECT_EQ(kv_cache_bytes(model, context, {2, 1}),
-              4 * (std::min<Index>(context, 16) + context) * (16 * 2 + 2 * 1));
+    EXPECT_EQ(kv_cache_bytes(model, context, CacheType::int8),
+              4 * (std::min<Index>(context, 16) + context) * (16 + 2 * 4));
   }
   std::vector<std::string> left_out;
   const CostRow row = cost_table(config, 100, {}, left_out).back();

@@ -132,7 +132,7 @@ TEST(Delta, KeepsAsMuchOfALongTextAsOfAShortOne) {
   EXPECT_EQ(make_cache(config, {.capacity = 9}).bytes(),
             (2 * 4 * 4 + 3 * 3 * 8) * static_cast<Index>(sizeof(Real)));
   EXPECT_EQ(make_cache(config, {.capacity = 9}).bytes(),
-            make_cache(config, {.capacity = 90000, .type = CacheType::int8}).bytes());
+            make_cache(config, {.capacity = 90000, .rounding = CacheType::int8}).bytes());
 }
 
 }  // namespace

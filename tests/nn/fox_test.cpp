@@ -63,8 +63,8 @@ TEST(Fox, KeepsGatesUnroundedInACacheOfAnyType) {
   set(config, "kv-heads", 1);
   const AttentionPlan plan = resolved(config);
   for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::bf16, CacheType::int8}) {
-    LayerCache cache = make_cache(plan, {.capacity = 9, .type = type});
-    EXPECT_EQ(cache.bytes(), 9 * (cache_bytes(type, 2 * 4, 2) + 2 * Index{sizeof(Real)}));
+    LayerCache cache = make_cache(plan, {.capacity = 9, .rounding = type});
+    EXPECT_EQ(cache.bytes(), 9 * (2 * row_bytes(type, 4) + 2 * Index{sizeof(Real)}));
     EXPECT_FALSE(cache.rows("gates").converts());
   }
 }

@@ -120,7 +120,7 @@ TEST(Memory, OfACacheShowsAChunkTheRowsThatItOverwrites) {
   const Values k = normal_values(1, 10 * 6);
   for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::int8}) {
     const auto cache_for = [&](Index capacity) {
-      return LayerCache({{"k", 2, 3}}, {.sequences = 1, .capacity = capacity, .type = type});
+      return LayerCache({{"k", 2, 3}}, {.sequences = 1, .capacity = capacity, .rounding = type});
     };
     LayerCache whole = cache_for(10), ring = cache_for(4);
     Tape tape;
@@ -168,7 +168,7 @@ TEST(Memory, OfACacheLetsTheTrapSeeWhatDecodingComputes) {
 
 LayerCache state_cache(CacheType type) {
   return {{{"k", 2, 3}, {.name = "state", .heads = 2, .width = 5, .per_sequence = true}},
-          {.sequences = 3, .capacity = 8, .type = type}};
+          {.sequences = 3, .capacity = 8, .rounding = type}};
 }
 
 TEST(Memory, OfAWholeTextHasNoStateThatOutlivesIt) {
@@ -196,7 +196,7 @@ TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {
 
 TEST(LayerCache, KeepsOneStateOfEachSequenceUnrounded) {
   for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
-    const Index rows = cache_bytes(type, 3 * 8 * 2 * 3, 3 * 8 * 2);
+    const Index rows = 3 * 8 * 2 * row_bytes(type, 3);
     EXPECT_EQ(state_cache(type).bytes(), rows + 3 * 2 * 5 * static_cast<Index>(sizeof(Real)));
   }
 }

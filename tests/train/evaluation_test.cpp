@@ -75,7 +75,7 @@ TEST_F(EvaluationOfAText, RefusesNumbersThatAreNotFinite) {
       << refusal({});
   weight("model.layers.0.self_attn.k_proj.weight")[3] = std::numeric_limits<Real>::quiet_NaN();
   for (const EvaluationOptions& options :
-       {EvaluationOptions{}, {.attention_stats = true}, {.cache_type = CacheType::int8}})
+       {EvaluationOptions{}, {.attention_stats = true}, {.rounding = CacheType::int8}})
     EXPECT_TRUE(refusal(options).find(
                     "because model.layers.0.self_attn.k_proj.weight is nan at element 3") !=
                 std::string::npos)
@@ -146,7 +146,7 @@ TEST_F(EvaluationOfAText, LossIsOfAnswersAloneWhereItIsToldTo) {
   const auto of = [&](const std::vector<std::int32_t>& marked,
                       std::optional<CacheType> type = std::nullopt) {
     return evaluate(model_, tokens_,
-                    {.marks = {.distances = marked, .only_answers = true}, .cache_type = type});
+                    {.marks = {.distances = marked, .only_answers = true}, .rounding = type});
   };
   const Evaluation both = of(answers), first = of(one);
   one[4] = 0;

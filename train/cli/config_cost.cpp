@@ -91,10 +91,10 @@ CostQuestion question_of(const CommandLine& line, Index positions) {
   question.contexts.erase(std::unique(question.contexts.begin(), question.contexts.end()),
                           question.contexts.end());
   if (const std::string* const text = line.setting("cache-dtype")) {
-    static const SettingList settings = settings_in(Scope::cache, {cache_setting()});
-    Given given(settings);
-    given.put("cache-dtype", nlohmann::json(*text));
-    question.type = read_decode_options(given).cache_type;
+    const CacheRounding rounding = CacheRounding::parse(*text);
+    if (!rounding.parts.empty())
+      throw UsageError("--cache-dtype must be one type with --config, is ", *text);
+    question.type = rounding.all.type;
     question.type_name = *text;
   }
   const auto whole = [&](const char* flag) {

@@ -150,13 +150,25 @@ std::string kept_notes(const std::vector<CostRow>& rows) {
   return text;
 }
 
-// Note on the number type of the cache: "2 bytes a number (bf16), states 4 (f32)".
-std::string stored(CacheType type, const std::string& type_name) {
-  const CacheNumbers numbers = cache_numbers(type);
-  const Index bytes = numbers.bytes_per_element, row = numbers.bytes_per_row;
-  return counted(bytes, "byte") + " a number" +
-         (row > 0 ? " and " + std::to_string(row) + " a row" : "") + " (" + type_name +
-         "), states " + std::to_string(kStateBytes) + " (f32)";
+// Note on the number types of the cache: "2 bytes a number (bf16), states 4 (f32)".
+std::string stored(const CacheRounding& rounding) {
+  std::string text;
+  const auto add = [&](const std::string& part, CacheType type) {
+    const CacheTypeRow& row = row_of(type);
+    const Index group = rounding.all.group;
+    const bool whole = row.bits % 8 == 0;
+    text += (text.empty() ? "" : ", ") + part +
+            (whole ? counted(row.bits / 8, "byte") : counted(row.bits, "bit")) + " a number";
+    if (row.scale_bytes > 0)
+      text += " and " + std::to_string(row.scale_bytes) + (whole ? " a " : " bytes a ") +
+              (group > 0 ? "group of " + std::to_string(group) : "row");
+    text += " (" + std::string(row.name) + ")";
+  };
+  if (rounding.parts.empty()) add("", rounding.all.type);
+  for (const auto& [part, type] : rounding.parts) add(part + " ", type);
+  if (rounding.all.recent > 0)
+    text += ", of the last " + std::to_string(rounding.all.recent) + " tokens 4 (f32)";
+  return text + ", states " + std::to_string(kStateBytes) + " (f32)";
 }
 
 std::string tables(const std::vector<CostRow>& rows, const ModelSettings& config,
@@ -168,19 +180,22 @@ std::string tables(const std::vector<CostRow>& rows, const ModelSettings& config
 }
 
 // What a page draws of the attentions: each once, not in each of its forms.
-Json figures_of(const std::vector<CostRow>& rows, Index context, CacheType type) {
+Json figures_of(const std::vector<CostRow>& rows, Index context, const CacheRounding& rounding) {
   std::vector<DrawnCache> caches;
   for (const CostRow& row : rows) {
-    if (row.trained) caches.push_back(drawn_cache(shown(row.attention), row.model, type));
+    if (row.trained) caches.push_back(drawn_cache(shown(row.attention), row.model, rounding));
   }
   std::set<Index> contexts(long_contexts().begin(), long_contexts().end());
   contexts.insert(context);
   return cost_figures(caches, {contexts.begin(), contexts.end()}, 1, {});
 }
 
-Json json_of(const std::vector<CostRow>& rows, Index layers, Index context, Index bytes) {
+Json json_of(const std::vector<CostRow>& rows, Index layers, Index context,
+             const CacheRounding& rounding) {
+  const double bytes = static_cast<double>(row_of(rounding.all.type).bits) / 8;
   return {{"context", context},
-          {"dtype_bytes", bytes},
+          {"cache_dtype", rounding.text()},
+          {"dtype_bytes", json_number(bytes)},
           {"state_dtype_bytes", kStateBytes},
           {"layers", layers},
           {"rows", json_rows(columns(), rows)}};
@@ -203,7 +218,7 @@ nlohmann::json latents_of(const CommandLine& line) {
 const SettingList& cost_settings() {
   static const SettingList list = [] {
     SettingList all = model_settings();
-    add_settings(all, settings_in(Scope::cache, {cache_setting()}));
+    add_settings(all, settings_in(Scope::cache, cache_settings()));
     return all;
   }();
   return list;
@@ -254,21 +269,20 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   }
 
   const ModelSettings config = read_model_settings(given);
-  const CacheType type = read_decode_options(given).cache_type;
-  const CacheNumbers numbers = cache_numbers(type);
+  const CacheRounding rounding = read_rounding(given);
   std::vector<std::string> left_out;
   const std::vector<CostRow> rows =
-      cost_table(given, others, config.context, numbers, left_out,
+      cost_table(given, others, config.context, rounding, left_out,
                  line.has("preset") ? latents_of(line) : nlohmann::json::object());
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   const auto text = [&](Format shape) {
-    return tables(rows, config, stored(type, given.text("cache-dtype")), origin, shape);
+    return tables(rows, config, stored(rounding), origin, shape);
   };
   const std::string source = line.get("preset", line.get("from", "these sizes"));
   write_cost_report(line, "KV cache of each attention in " + source, text,
-                    figures_of(rows, config.context, type));
+                    figures_of(rows, config.context, rounding));
   print_as(format, text, csv_lines(columns(), rows),
-           [&] { return json_of(rows, config.layers, config.context, numbers.bytes_per_element); });
+           [&] { return json_of(rows, config.layers, config.context, rounding); });
   return 0;
 }
 

@@ -11,6 +11,7 @@
 
 #include "autograd/base/sha256.h"
 #include "models/checkpoint/checkpoint.h"
+#include "models/cost.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
@@ -104,19 +105,20 @@ std::string what_is_evaluated(LanguageModel& model, const Corpus& text) {
 }
 
 const SettingList& eval_settings() {
-  static const SettingList list = settings_in(
-      Scope::evaluation,
-      {cache_setting(),
-       precision_setting(),
-       {"window",
-        "sliding window: latest tokens that each token attends to, itself included; default as "
-        "trained",
-        tokens(1)},
-       {"eval-characters",
-        "evaluate on the first so many characters; 0: all; default all of --data, or as many as "
-        "in training",
-        tokens(0)},
-       threads_setting()});
+  static const SettingList list =
+      settings_in(Scope::evaluation, together({cache_settings(),
+                                               {precision_setting(),
+                                                {"window",
+                                                 "sliding window: latest tokens that each token "
+                                                 "attends to, itself included; default as "
+                                                 "trained",
+                                                 tokens(1)},
+                                                {"eval-characters",
+                                                 "evaluate on the first so many characters; 0: "
+                                                 "all; default all of --data, or as many as "
+                                                 "in training",
+                                                 tokens(0)},
+                                                threads_setting()}}));
   return list;
 }
 
@@ -149,6 +151,7 @@ nlohmann::ordered_json json_of(const Evaluation& result, const Corpus& text, con
       {"accuracy", result.accuracy},
       {"characters", result.characters},
       {"cache_dtype", given.text("cache-dtype")},
+      {"cache_bytes_per_token", kv_cache_bytes_per_token(plan, read_rounding(given))},
       {"precision", given.text("precision")},
       {"window", windows(plan)},
       {"loss_by_position", to_json(result.loss_by_position)}};
@@ -183,13 +186,14 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CommandLine line = parse_command_line(arguments, kEvalHelp, eval_settings(), kEvalFlags);
   if (line.has("help")) return 0;
   const Given given = flags_given(line, eval_settings());
-  const CacheType cache_type = read_decode_options(given).cache_type;
+  const CacheRounding rounding = read_rounding(given);
   const Precision precision = read_precision(given);
   require_fast(precision, "choose f32");
   use_threads(given);
 
   const LoadedRun run = load_run_with_window(line, given);
   require_other_file(line, run);
+  kv_cache_bytes(run.model->plan(), 1, rounding);  // refuses what does not fit the model
   run.model->parameters().set_precision(precision);
   std::optional<Index> characters;
   if (given.has("eval-characters")) characters = given.whole("eval-characters");
@@ -208,10 +212,10 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                                      .ranks = &ranks});
   Evaluation result = exact;
   std::optional<double> change;  // of the loss, by the cache's type
-  if (cache_type != CacheType::real) {
+  if (rounding.rounds()) {
     result =
         evaluate(*run.model, text.validation.tokens,
-                 {.marks = text.marks(text.validation), .cache_type = cache_type, .ranks = &ranks});
+                 {.marks = text.marks(text.validation), .rounding = rounding, .ranks = &ranks});
     result.attention_entropy = exact.attention_entropy;
     change = result.loss - exact.loss;
   }

@@ -63,7 +63,7 @@ const SettingList& sample_settings() {
             {"seed", "random seed of the sampling", Naturals{}, standard.seed},
             {"repeat", "number of texts to sample in parallel from one prefill of the prompt",
              WholeRange{1, 4096}, DecodeOptions().sequences}}),
-       settings_in(Scope::decoding, {cache_setting(), precision_setting()}),
+       settings_in(Scope::decoding, together({cache_settings(), {precision_setting()}})),
        form_settings(),
        {threads_setting()}});
   return list;
@@ -101,7 +101,7 @@ void refuse_meaningless(const CommandLine& line, const GenerationOptions& option
                         const ModelPlan& model) {
   for (const auto& [name, text] : line.settings) {
     const Setting& setting = *find_setting(sample_settings(), name);
-    const bool of_cache = name == "cache-dtype" || !setting.only_for.empty();
+    const bool of_cache = name.starts_with("cache-") || !setting.only_for.empty();
     if (!options.cache && of_cache) {
       throw UsageError("--", name, " has no effect with --cache off; leave one of the two out");
     }
@@ -124,9 +124,7 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
   }
   const double seconds = result.decode_seconds;
   const double bytes_per_token =
-      options.cache
-          ? kv_cache_bytes_per_token(run.model->plan(), cache_numbers(options.decode.cache_type))
-          : 0;
+      options.cache ? kv_cache_bytes_per_token(run.model->plan(), options.decode.rounding) : 0;
   nlohmann::ordered_json json = {
       {"text", texts.front()},
       {"tokens", result.texts.front().size()},

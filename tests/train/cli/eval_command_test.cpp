@@ -102,9 +102,9 @@ TEST_F(EvalCommand, WithJsonPrintsOneObject) {
   const json result = object("--from run");
   std::set<std::string> keys;
   for (const auto& [key, value] : result.items()) keys.insert(key);
-  EXPECT_EQ(keys,
-            (std::set<std::string>{"loss", "unit", "bits_per_character", "accuracy", "characters",
-                                   "cache_dtype", "precision", "window", "loss_by_position"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"loss", "unit", "bits_per_character", "accuracy",
+                                         "characters", "cache_dtype", "cache_bytes_per_token",
+                                         "precision", "window", "loss_by_position"}));
   EXPECT_EQ(result.at("unit"), "character");
   EXPECT_DOUBLE_EQ(result.at("bits_per_character").get<double>(),
                    result.at("loss").get<double>() / std::numbers::ln2);
@@ -225,7 +225,8 @@ TEST_F(EvalCommand, ReportsWhatTheCacheTypeChanges) {
     EXPECT_DOUBLE_EQ(change, result.at("loss").get<double>() - exact) << type;
     return std::abs(change);
   };
-  for (const char* const type : {"bf16", "f16", "int8"}) {
+  for (const char* const type :
+       {"bf16", "f16", "fp8", "int8", "int4", "int3", "int2", "k=int4,v=int2"}) {
     EXPECT_GT(change_of(type), 0) << type;
     EXPECT_LT(change_of(type), 0.01) << type;
   }
@@ -289,8 +290,8 @@ TEST_F(EvalCommand, RefusesUnusableFlags) {
   expect_refusal(kUsage, "--from run --window 0", {"--window", "between 1 and", "0"});
   expect_refusal(kUsage, "--from run --window -4", {"--window", "-4"});
   expect_refusal(kUsage, "--from run --window wide", {"--window", "'wide'"});
-  expect_refusal(kUsage, "--from run --cache-dtype int4",
-                 {"--cache-dtype", "f32, bf16, f16, int8"});
+  expect_refusal(kUsage, "--from run --cache-dtype int5",
+                 {"--cache-dtype", "f32, f16, bf16, fp8, int8, int4"});
   expect_refusal(kUsage, "--from run --tokens 3", {"--tokens"});
   expect_refusal(kData, "--from missing", {"'missing'", "run folder"});
 }

@@ -222,6 +222,8 @@ TEST_F(SampleCommand, StoresTheCacheInTheGivenType) {
   EXPECT_EQ(bytes_per_token("f16"), 2 * 2 * 8 * 2);
   EXPECT_EQ(bytes_per_token("bf16"), 2 * 2 * 8 * 2);
   EXPECT_EQ(bytes_per_token("int8"), 2 * 2 * (8 + 4));  // and a scale
+  EXPECT_EQ(bytes_per_token("int3"), 2 * 2 * (3 + 2));
+  EXPECT_EQ(bytes_per_token("k=int4,v=int2"), 2 * (4 + 2) + 2 * (2 + 2));
 }
 
 TEST_F(SampleCommand, WithStrictFiltersTakesTheLikeliest) {
@@ -256,7 +258,8 @@ TEST_F(SampleCommand, RefusesNumbersOutOfRange) {
 TEST_F(SampleCommand, RefusesChoicesThatDoNotExist) {
   expect_refusal(kUsage, "--from run --mla both", {"--mla", "auto, expanded, absorbed", "'both'"});
   expect_refusal(kUsage, "--from run --cache maybe", {"--cache", "on, off", "'maybe'"});
-  expect_refusal(kUsage, "--from run --cache-dtype f64", {"--cache-dtype", "f32, bf16, f16, int8"});
+  expect_refusal(kUsage, "--from run --cache-dtype f64",
+                 {"--cache-dtype", "f32, f16, bf16, fp8, int8"});
   expect_refusal(kUsage, "--from run --at-context wait", {"--at-context", "slide, stop"});
   expect_refusal(kUsage, "--from run --colour red", {"--colour"});
   expect_refusal(kUsage, "--from run stray", {"'stray'"});
