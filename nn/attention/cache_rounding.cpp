@@ -49,10 +49,10 @@ CacheRounding CacheRounding::parse(std::string_view text) {
 
 std::string CacheRounding::text() const {
   if (parts.empty()) return std::string(row_of(all.type).name);
-  std::string all;  // as `parse` reads it
+  std::string words;  // as `parse` reads them
   for (const auto& [part, type] : parts)
-    all += (all.empty() ? "" : "+") + part + "=" + std::string(row_of(type).name);
-  return all;
+    words += (words.empty() ? "" : "+") + part + "=" + std::string(row_of(type).name);
+  return words;
 }
 
 CacheFormat CacheRounding::of(const Kept& kept) const {

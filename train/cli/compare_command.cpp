@@ -10,6 +10,7 @@
 #include "train/compare/compare.h"
 #include "train/compare/result_files.h"
 #include "train/compare/results.h"
+#include "train/compare/rounded.h"
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
 #include "train/run/lock.h"
@@ -26,7 +27,8 @@ const CommandHelp kCompareHelp = {
     "input.txt\n"
     "  headcount compare --data input.txt --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
     "  headcount compare --attention gqa,mla --match kv=32\n"
-    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"};
+    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
+    "  headcount compare --attention mha,mqa --cache-dtype f32,int8,int4,int2 --cache-rotate on\n"};
 
 namespace {
 
@@ -64,6 +66,29 @@ std::string checked_attentions(std::string_view list) {
   } catch (const SettingError& error) {
     throw SettingError("`attention`: ", error.what());
   }
+}
+
+// Settings of caches, of which two take lists here.
+SettingList rounding_settings() {
+  SettingList all = cache_settings();
+  for (Setting& setting : all) {
+    if (setting.name == "cache-dtype") {
+      setting.help =
+          "after training, evaluate each run through KV caches of these types, separated by "
+          "commas, such as f32,int8,int4,k=int4+v=int2";
+      setting.takes = Text{[](std::string_view list) {
+        for (const std::string_view type : split_text(list, ',')) CacheRounding::parse(type);
+        return std::string(list);
+      }};
+      setting.standard = {};
+    }
+    if (setting.name == "cache-rotate") {
+      setting.help += "; off,on: each type both ways";
+      setting.takes = Choices{{"on", "off", "off,on"}};
+    }
+    setting.traits.never_swept = "it rounds the caches of trained models";
+  }
+  return all;
 }
 
 // Attentions that are compared by default, for texts other than the default one.
@@ -128,6 +153,7 @@ const SettingList& compare_settings() {
           "text, or a stretch of a file",
           WholeRange{1}, ComparisonOptions().passage},
          {"jobs", "runs to train in parallel; 0: one per thread", WholeRange{0, 1024}, 0}});
+    add_settings(all, settings_in(Scope::comparison, rounding_settings()));
     for (Setting setting : training_settings()) {
       if (setting.traits.scope == Scope::single || setting.name == "attention") continue;
       if (setting.name == "data") setting.standard = kDefaultData;
@@ -181,6 +207,7 @@ ComparisonOptions read_comparison_options(const Given& given, const Given& commo
   options.match = Match::parse(given.text("match"));
   if (given.has("sweep")) options.sweep = Sweep::parse(given.text("sweep"));
   options.passage = given.whole("sample");
+  options.roundings = read_roundings(given);
   return options;
 }
 

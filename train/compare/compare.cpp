@@ -10,6 +10,7 @@
 #include "train/compare/premises.h"
 #include "train/compare/reading.h"
 #include "train/compare/results.h"
+#include "train/compare/rounded.h"
 #include "train/compare/runner.h"
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
@@ -40,13 +41,7 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
   result.parameters = static_cast<Index>(model.parameters().element_count());
   result.cache_bytes_per_token = kv_cache_bytes_per_token(plan);
   result.notes = attention_notes(plan);
-  for (const LayerCache& cache : model.make_caches({.capacity = plan->context})) {
-    const Index window = plan->layer_attention(std::ssize(result.cache)).window;
-    CacheLayer& layer = result.cache.emplace_back();
-    for (const Kept& kept : cache.keeps())
-      layer.push_back({kept.name, kept.heads, kept.width, kept.block > 0 ? 0 : window,
-                       kept.per_sequence, kept.block});
-  }
+  result.cache = cache_layers(model, {});
   for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
     const RunStatus& outcome = chosen.outcomes[i];
     if (outcome.result) {
@@ -169,6 +164,11 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ne
       variant.swept = swept(*plan.options.sweep, planned, chosen, runs.tuning_losses(i, statuses));
     }
     read(plan.passage, chosen, plan.corpus, result.passage, variant);
+    for (std::size_t run = 0; run < chosen.outcomes.size(); ++run) {
+      if (chosen.outcomes[run].result && !plan.options.roundings.empty())
+        evaluate_rounded(chosen.first[run].folder, chosen.first[run].options.seed,
+                         plan.options.roundings, plan.corpus, variant.rounded);
+    }
     settings.push_back(chosen.candidate->options);
     seeds = std::max(seeds, chosen.outcomes.size());
   }
@@ -207,6 +207,10 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
     };
     options.question.reference = std::ranges::max_element(variants, {}, cache_bytes)->spec;
   }
+  std::vector<ModelPlan> models;
+  for (const PlannedVariant& variant : variants)
+    models.push_back(variant.candidates.front().options.model);
+  require_roundings(options.roundings, models);
   return {std::move(options), std::move(variants), std::move(corpus), std::move(passage)};
 }
 

@@ -23,6 +23,7 @@ struct ComparisonOptions {
   Match match;
   std::optional<Sweep> sweep;
   Index passage = 1;  ///< number of the validation passage that the report shows: see Passage
+  std::vector<CacheRounding> roundings = {};  ///< with which finished runs are evaluated again
 };
 
 /// How the runs are trained; nothing here changes a result.

@@ -67,6 +67,7 @@ struct CacheBlock {
   Index window = 0;            ///< most tokens that are stored; 0: all
   bool per_sequence = false;   ///< one state for all tokens
   Index block = 0;             ///< tokens that a row stands for; 0: one
+  double bytes = 4;            ///< of a number, with its part of a scale
 };
 using CacheLayer = std::vector<CacheBlock>;
 
@@ -130,6 +131,20 @@ struct SweptValue {
   bool chosen = false;
 };
 
+/// Evaluation of one run through a cache that rounds.
+struct RoundedRun {
+  std::uint64_t seed = 0;
+  std::optional<double> loss;  ///< nats per character; none if numbers overflow the cache
+  std::optional<double> answer_accuracy;
+};
+/// The runs of an attention with one way of rounding.
+struct RoundedCache {
+  std::string cache;  ///< "int4", "k=int4,v=int2 rotated"
+  double cache_bytes_per_token = 0;
+  std::vector<RoundedRun> runs = {};
+  std::vector<CacheLayer> layers = {};  ///< without recent tokens
+};
+
 /// One attention of a comparison.
 struct VariantResult {
   std::string spec;      ///< as given: "gqa2"
@@ -146,6 +161,7 @@ struct VariantResult {
   std::vector<std::uint64_t> diverged;  ///< seeds whose loss became NaN or infinite
   std::optional<Reading> reading;       ///< of the first finished run
   std::string no_reading;               ///< reason why `reading` is absent
+  std::vector<RoundedCache> rounded;    ///< as asked for, in order
   std::vector<SweptValue> swept;        ///< every value of the sweep, in order; empty without one
 
   // Over the finished runs, one value a seed; meaningless while there is none.

@@ -219,6 +219,8 @@ std::string results_table(const ComparisonResult& result, Format format) {
   if (result.baseline_loss) {
     text += formatted("loss of %s: %.4f\n", baseline_name(result).c_str(), *result.baseline_loss);
   }
+  if (const std::string rounded = rounded_table(result, format); !rounded.empty())
+    text += '\n' + rounded + '\n';
   if (const auto sweep = sweep_columns(result); !sweep.empty())
     text += text_table(sweep, result.variants, format);
   return text;

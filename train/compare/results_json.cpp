@@ -92,6 +92,7 @@ Json to_json(const CacheBlock& block) {
   if (block.window > 0) object["window"] = block.window;
   if (block.per_sequence) object["per_sequence"] = true;
   if (block.block > 0) object["block"] = block.block;
+  if (block.bytes != CacheBlock().bytes) object["bytes"] = block.bytes;
   return object;
 }
 
@@ -101,7 +102,48 @@ CacheBlock read_cache_block(const Json& object) {
           object.at("width"),
           value_or<Index>(object, "window", 0),
           value_or(object, "per_sequence", false),
-          value_or<Index>(object, "block", 0)};
+          value_or<Index>(object, "block", 0),
+          value_or(object, "bytes", CacheBlock().bytes)};
+}
+
+Json to_json(const std::vector<CacheLayer>& layers) {
+  return array_of(layers, [](const CacheLayer& layer) {
+    return array_of(layer, [](const CacheBlock& block) { return to_json(block); });
+  });
+}
+
+std::vector<CacheLayer> read_layers(const Json& layers) {
+  std::vector<CacheLayer> all;
+  for (const Json& layer : layers) {
+    CacheLayer& blocks = all.emplace_back();
+    for (const Json& block : layer) blocks.push_back(read_cache_block(block));
+  }
+  return all;
+}
+
+Json to_json(const RoundedCache& rounded) {
+  const auto of_runs = [&](const auto& figure) {
+    return array_of(rounded.runs, [&](const RoundedRun& run) { return Json(figure(run)); });
+  };
+  return {{"cache", rounded.cache},
+          {"kv_cache_bytes_per_token", rounded.cache_bytes_per_token},
+          {"seeds", of_runs([](const RoundedRun& run) { return run.seed; })},
+          {"val_losses", of_runs([](const RoundedRun& run) { return or_null(run.loss); })},
+          {"answer_accuracies",
+           of_runs([](const RoundedRun& run) { return or_null(run.answer_accuracy); })},
+          {"layers", to_json(rounded.layers)}};
+}
+
+RoundedCache read_rounded(const Json& object) {
+  RoundedCache rounded = {object.at("cache"), object.at("kv_cache_bytes_per_token")};
+  const auto number = [](const Json& value) {
+    return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+  };
+  for (std::size_t i = 0; i < object.at("seeds").size(); ++i)
+    rounded.runs.push_back({object.at("seeds")[i], number(object.at("val_losses")[i]),
+                            number(object.at("answer_accuracies")[i])});
+  rounded.layers = read_layers(object.at("layers"));
+  return rounded;
 }
 
 Json to_json(const ReadPassage& passage) {
@@ -239,9 +281,10 @@ void add_details(Json& object, const VariantResult& variant) {
   object["sweep"] = array_of(variant.swept, [](const SweptValue& swept) -> Json {
     return {{"value", swept.value}, {"loss", or_null(swept.loss)}, {"chosen", swept.chosen}};
   });
-  object["cache"] = array_of(variant.cache, [](const CacheLayer& layer) {
-    return array_of(layer, [](const CacheBlock& block) { return to_json(block); });
-  });
+  object["cache"] = to_json(variant.cache);
+  if (!variant.rounded.empty())
+    object["rounded"] =
+        array_of(variant.rounded, [](const RoundedCache& cache) { return to_json(cache); });
   object["notes"] = variant.notes;
   object["no_reading"] = variant.no_reading;
   object["reading"] = variant.reading ? to_json(*variant.reading) : Json();
@@ -271,10 +314,8 @@ VariantResult read_variant(const Json& object) {
   variant.swept = read_array(object, "sweep", [](const Json& swept) {
     return SweptValue{swept.at("value"), optional_at<double>(swept, "loss"), swept.at("chosen")};
   });
-  for (const Json& layer : value_or(object, "cache", Json::array())) {
-    CacheLayer& blocks = variant.cache.emplace_back();
-    for (const Json& block : layer) blocks.push_back(read_cache_block(block));
-  }
+  variant.cache = read_layers(value_or(object, "cache", Json::array()));
+  variant.rounded = read_array(object, "rounded", read_rounded);
   variant.notes = value_or(object, "notes", std::vector<std::string>());
   variant.no_reading = value_or<std::string>(object, "no_reading", "");
   if (const Json reading = value_or(object, "reading", Json()); !reading.is_null())

@@ -202,11 +202,13 @@ export function answersAgainstCache(r) {
 }
 
 export function caches(r) {
-  const drawn = r.variants.filter((v) => v.cache?.length);
+  const drawn = r.variants.filter((v) => v.cache?.length).flatMap((v) => [v,
+    ...(v.rounded ?? []).map((rounded) =>
+      ({ spec: `${v.spec} ${rounded.cache}`, cache: rounded.layers }))]);
   if (!drawn.length) return null;
   const title = "The cache of each attention";
   const caption = "KV cache of one sequence, to scale. Layers stand side by side. The width of " +
-    "a layer is the numbers that it stores per token, with a border between heads; the height " +
+    "a layer is the bits that it stores per token, with a border between heads; the height " +
       "is the tokens that it stores, in a frame as high as all " +
     `tokens. On the right, the height of ${numberText(contextOf(r))} tokens stands for ` +
       `${numberText(kLongContext)}.`;

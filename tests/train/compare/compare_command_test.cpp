@@ -53,6 +53,32 @@ TEST(CompareCommand, SaysOnHowMuchOfTheTextItEvaluatedWhereThatIsLimited) {
   EXPECT_NE(mixed.err.find("with eval-characters 0, not 30"), std::string::npos) << mixed.err;
 }
 
+// One training, evaluated as `eval` does through each cache; parts that mla lacks give it no row.
+TEST(CompareCommand, EvaluatesEachRunThroughRoundedCaches) {
+  const TrainFolder folder;
+  const std::string flags = "--attention gqa1,mla --seeds 2 --out c --quiet ";
+  const ProgramResult result =
+      compare(folder, flags + "--cache-dtype f32,int2,k=int4+v=int2 --cache-rotate off,on");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("int2 rotated"), std::string::npos) << result.out;
+  const json variants = results(folder, "c")["variants"];
+  EXPECT_EQ(variants[0]["rounded"].size(), 6u);
+  EXPECT_EQ(variants[1]["rounded"].size(), 4u);
+  const json& exact = variants[0]["rounded"][0];
+  EXPECT_EQ(exact["cache"], "f32");
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_NEAR(exact["val_losses"][i], variants[0]["val_losses"][i].get<double>(), 1e-5);
+  const json& rounded = variants[0]["rounded"][3];
+  EXPECT_EQ(rounded["cache"], "int2 rotated");
+  EXPECT_EQ(rounded["kv_cache_bytes_per_token"], 2 * (2 + 2));  // k and v of 8 numbers, scales
+  const ProgramResult alone = folder.headcount(
+      "eval --from c/runs/gqa1/seed-2 --cache-dtype int2 --cache-rotate on --json");
+  EXPECT_EQ(json::parse(alone.out).at("loss"), rounded["val_losses"][1]) << alone.err;
+  const ProgramResult refused = compare(folder, flags + "--cache-dtype q=int4");
+  EXPECT_EQ(refused.exit_code, kUsage);
+  EXPECT_NE(refused.err.find("does not keep"), std::string::npos) << refused.err;
+}
+
 TEST(CompareCommand, TrainsWhatTrainTrains) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention gqa1,mla --seeds 2 --out c --quiet").exit_code, 0);

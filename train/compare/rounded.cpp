@@ -1,0 +1,162 @@
+#include "train/compare/rounded.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "autograd/base/text.h"
+#include "models/cost.h"
+#include "train/interrupt.h"
+#include "train/options.h"
+#include "train/run/loaded.h"
+#include "train/table.h"
+
+namespace headcount {
+
+namespace {
+
+// Returns true if the model caches the parts that `rounding` names. Throws ShapeError if its rows
+// cannot be grouped or rotated so.
+bool fits(const ModelPlan& model, const CacheRounding& rounding) {
+  try {
+    kv_cache_bytes(model, 1, rounding);
+    return true;
+  } catch (const SettingError&) {
+    return false;
+  }
+}
+
+// A row of the table.
+struct RoundedRow {
+  const VariantResult& variant;
+  const RoundedCache& cache;
+
+  // Mean over the runs of a figure, or of its difference from the run's own without rounding.
+  std::optional<Estimate> mean(std::optional<double> (*figure)(const RoundedRun&)) const {
+    std::vector<double> values;
+    for (const RoundedRun& run : cache.runs) {
+      if (const auto value = figure(run)) values.push_back(*value);
+    }
+    return values.empty() ? std::nullopt : std::optional(estimate(values));
+  }
+};
+
+std::string estimate_text(const std::optional<Estimate>& e, const char* format, double factor) {
+  if (!e) return "-";
+  std::string text = formatted(format, factor * e->mean);
+  if (e->half_width) text += " +- " + formatted("%.4f", factor * *e->half_width);
+  return text;
+}
+
+}  // namespace
+
+std::vector<CacheRounding> read_roundings(const Given& given) {
+  std::vector<CacheRounding> all;
+  if (!given.has("cache-dtype")) {
+    for (const Setting& setting : cache_settings()) {
+      if (given.has(setting.name))
+        throw SettingError("`", setting.name, "` goes with `cache-dtype`");
+    }
+    return all;
+  }
+  const std::string types = given.text("cache-dtype"), turns = given.text("cache-rotate");
+  for (const std::string_view type : split_text(types, ',')) {
+    for (const std::string_view turn : split_text(turns, ',')) {
+      Given one(cache_settings());
+      one.put("cache-dtype", std::string(type));
+      one.put("cache-rotate", std::string(turn));
+      const CacheRounding rounding = CacheRounding::parse(type);
+      const auto scaled = [](const CacheTypeRow& row) { return row.scale_bytes > 0; };
+      const auto rounds = [](const CacheTypeRow& row) { return row.type != CacheType::real; };
+      const auto take = [&](const char* name, bool has_effect) {
+        if (given.has(name) && has_effect) one.put(name, given.get(name));
+      };
+      take("cache-group", rounding.any_type(scaled));
+      take("cache-levels", rounding.any_type(&CacheTypeRow::has_levels));
+      take("cache-recent", rounding.any_type(rounds));
+      all.push_back(read_rounding(one));
+    }
+  }
+  return all;
+}
+
+std::string rounding_name(const CacheRounding& rounding) {
+  std::string types = rounding.text();
+  std::erase(types, ' ');
+  return types + (rounding.all.rotated ? " rotated" : "");
+}
+
+void require_roundings(const std::vector<CacheRounding>& roundings,
+                       const std::vector<ModelPlan>& models) {
+  for (const CacheRounding& rounding : roundings) {
+    const auto fits_it = [&](const ModelPlan& model) { return fits(model, rounding); };
+    if (std::ranges::none_of(models, fits_it)) kv_cache_bytes(models.front(), 1, rounding);
+  }
+}
+
+void evaluate_rounded(const std::filesystem::path& folder, std::uint64_t seed,
+                      const std::vector<CacheRounding>& roundings, const Corpus& corpus,
+                      std::vector<RoundedCache>& rounded) {
+  const LoadedRun run = load_run(folder.string());
+  const ModelPlan& plan = run.model->plan();
+  std::size_t next = 0;
+  for (const CacheRounding& rounding : roundings) {
+    if (!fits(plan, rounding)) continue;
+    if (next == rounded.size())
+      rounded.push_back({.cache = rounding_name(rounding),
+                         .cache_bytes_per_token = kv_cache_bytes_per_token(plan, rounding),
+                         .layers = cache_layers(*run.model, rounding)});
+    try {
+      const Evaluation result = evaluate(
+          *run.model, corpus.validation.tokens,
+          {.marks = corpus.marks(corpus.validation), .rounding = rounding, .stop = interrupted});
+      rounded[next].runs.push_back({seed, result.loss, result.answer_accuracy});
+    } catch (const EvaluationStopped&) {
+      throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
+    } catch (const NonFiniteError&) {
+      rounded[next].runs.push_back({seed, std::nullopt, std::nullopt});
+    }
+    ++next;
+  }
+}
+
+std::vector<CacheLayer> cache_layers(const LanguageModel& model, const CacheRounding& rounding) {
+  const ModelPlan& plan = model.plan();
+  std::vector<CacheLayer> layers;
+  for (const LayerCache& cache :
+       model.make_caches({.capacity = plan->context, .rounding = rounding})) {
+    const Index window = plan->layer_attention(std::ssize(layers)).window;
+    CacheLayer& layer = layers.emplace_back();
+    for (const Kept& kept : cache.keeps()) {
+      layer.push_back({kept.name, kept.heads, kept.width, kept.block > 0 ? 0 : window,
+                       kept.per_sequence, kept.block, bytes_of_number(kept, rounding)});
+    }
+  }
+  return layers;
+}
+
+std::string rounded_table(const ComparisonResult& result, Format format) {
+  std::vector<RoundedRow> rows;
+  for (const VariantResult& variant : result.variants) {
+    for (const RoundedCache& cache : variant.rounded) rows.push_back({variant, cache});
+  }
+  if (rows.empty()) return "";
+  using Row = const RoundedRow&;
+  const auto loss = [](const RoundedRun& run) { return run.loss; };
+  const auto answers = [](const RoundedRun& run) { return run.answer_accuracy; };
+  std::vector<Column<RoundedRow>> columns = {
+      {"attention", "", [](Row row) { return row.variant.spec; }, {}, true},
+      {"cache", "", [](Row row) { return row.cache.cache; }, {}, true},
+      {"KV B/token",
+       "",
+       [](Row row) { return shortest_text(row.cache.cache_bytes_per_token); },
+       {}},
+      {"loss", "", [=](Row row) { return estimate_text(row.mean(loss), "%.4f", 1); }, {}}};
+  if (rows.front().mean(answers))
+    columns.push_back({"answers, %",
+                       "",
+                       [=](Row row) { return estimate_text(row.mean(answers), "%.1f", 100); },
+                       {}});
+  return text_table(columns, rows, format);
+}
+
+}  // namespace headcount

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "nn/attention/cache_rounding.h"
+#include "train/compare/comparison.h"
+#include "train/table.h"
+
+/// Rows of a comparison whose runs are evaluated again, through caches that round.
+namespace headcount {
+
+/// Roundings from a list of types, such as f32,int4,k=int4+v=int2, each with all values of the list
+/// `rotate` of on and off; group, levels and recent tokens from `given`. Throws SettingError.
+std::vector<CacheRounding> read_roundings(const Given& given);
+/// Name of a rounding in tables: "int4", "int4 rotated".
+std::string rounding_name(const CacheRounding& rounding);
+/// Throws the error of `roundings` that fit none of `models`.
+void require_roundings(const std::vector<CacheRounding>& roundings,
+                       const std::vector<ModelPlan>& models);
+/// Evaluates the weights in `folder` with each rounding and adds the run's figures to those of
+/// `rounded`, which has an element for each rounding that the model's rows fit.
+void evaluate_rounded(const std::filesystem::path& folder, std::uint64_t seed,
+                      const std::vector<CacheRounding>& roundings, const Corpus& corpus,
+                      std::vector<RoundedCache>& rounded);
+/// What each layer of the model caches.
+std::vector<CacheLayer> cache_layers(const LanguageModel& model, const CacheRounding& rounding);
+/// Table with a row for each attention and rounding; empty if there is none.
+std::string rounded_table(const ComparisonResult& result, Format format);
+
+}  // namespace headcount
