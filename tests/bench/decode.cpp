@@ -60,8 +60,10 @@ struct Type {
   const char* name;
   CacheType type;
 };
-constexpr Type kTypes[] = {
-    {"f32", CacheType::real}, {"f16", CacheType::f16}, {"int8", CacheType::int8}};
+constexpr Type kTypes[] = {{"f32", CacheType::real},  {"f16", CacheType::f16},
+                           {"fp8", CacheType::fp8},   {"int8", CacheType::int8},
+                           {"int4", CacheType::int4}, {"int3", CacheType::int3},
+                           {"int2", CacheType::int2}};
 
 void measure(const char* name, const ModelPlan& plan, const FormOfKind& forms, Index context,
              Index sequences) {
