@@ -47,8 +47,8 @@ TEST(OpCases, AreThereForEveryOpThatComputesAndRecordIt) {
   }
 }
 
-// Attention and picks are counted without the tiles that nobody sees, and as if nothing were masked
-// on a dry tape.
+// Attention and picks are left out: the kernel counts whole tiles but those that nobody sees, a dry
+// tape what is visible or masked. Tests of layers' costs compare their counts.
 TEST(OpCases, HaveTheirShapesAndTheirProductsOnADryTape) {
   for (const Op op : ops_with_cases()) {
     for (const OpCase& c : op_cases(op, CaseSize::tiny)) {
@@ -65,11 +65,8 @@ TEST(OpCases, HaveTheirShapesAndTheirProductsOnADryTape) {
       EXPECT_EQ(z.shape(), y.shape()) << c.name;
       EXPECT_THROW(z.value(), Error) << c.name;
       EXPECT_EQ(counts.sum().of_cache, 0) << c.name;
-      if (op == Op::attention || op == Op::pick_rows || op == Op::index_loss) {
-        EXPECT_GE(counts.sum().of_tokens.value(), counter.count()) << c.name;
-      } else {
+      if (op != Op::attention && op != Op::pick_rows && op != Op::index_loss)
         EXPECT_EQ(counts.sum().of_tokens, counter.count()) << c.name;
-      }
     }
   }
 }

@@ -120,6 +120,7 @@ const std::vector<LayerOptions>& layer_options() {
       {{"conv-taps", "1"}, {"v-dim", "5"}},
       {{"key-heads", "2"}, {"value-heads", "4"}, {"conv-taps", "3"}, {"bias", "on"}},
       {{"gate-bias", "off"}},
+      {{"first-temperature", "0.5"}},
       {{"rope-layout", "half"}, {"nope-dim", "5"}},
       {{"rope-layout", "half"}, {"compress", "2"}},
       {{"rope-layout", "half"}, {"o-groups", "4"}},

@@ -219,7 +219,8 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
       if (kind->name == "kda" && name.ends_with("dt_bias")) continue;  // below
       const bool residual = name.ends_with("o_proj.weight") || name.ends_with("out_proj.weight") ||
                             name.ends_with("o_b_proj.weight") || name.ends_with("down_proj.weight");
-      const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias");
+      const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias") ||
+                        name.ends_with("temperature");
       const bool bias = name.ends_with(".bias") || name.ends_with("position_bias");
       const double expected = norm || bias ? 0 : residual ? 0.02 / std::sqrt(2 * 2) : 0.02;
       // Five standard errors of a normal sample, and rounding.

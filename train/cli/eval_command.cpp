@@ -224,8 +224,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   else
     print(result, text, run.model->plan()->context, change);
   if (change && !line.has("json")) {
-    std::printf("%s\n",
-                cache_bytes_text(run.model->plan(), cache_type, given.text("cache-dtype")).c_str());
+    std::printf("%s\n", cache_bytes_text(run.model->plan(), rounding).c_str());
   }
   return 0;
 }

@@ -45,10 +45,11 @@ std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string
   }
 }
 
-std::string cache_bytes_text(const ModelPlan& model, CacheType type, const std::string& name) {
+std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& rounding) {
   const auto text = [](double bytes) { return shortest_text(std::round(10 * bytes) / 10); };
-  return "a token takes " + text(kv_cache_bytes_per_token(model, cache_numbers(type))) +
-         " bytes of KV cache in " + name + ", " + text(kv_cache_bytes_per_token(model)) + " in f32";
+  return "a token takes " + text(kv_cache_bytes_per_token(model, rounding)) +
+         " bytes of KV cache in " + rounding.text() + ", " + text(kv_cache_bytes_per_token(model)) +
+         " in f32";
 }
 
 namespace {

@@ -33,9 +33,9 @@ LoadedRun load_named_run(const CommandLine& line);
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
                                       const LoadedRun& run);
 
-/// What a token takes in a KV cache of that type: "a token takes 76 bytes of KV cache in int8, 256
-/// in f32".
-std::string cache_bytes_text(const ModelPlan& model, CacheType type, const std::string& name);
+/// What a token takes in a KV cache that is rounded so: "a token takes 76 bytes of KV cache in
+/// int8, 256 in f32".
+std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& rounding);
 
 /// Loads the text to evaluate on as the validation part of a corpus named like the text: the text
 /// that --data names, of a built-in one the validation part, or, without --data, the validation

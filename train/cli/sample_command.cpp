@@ -159,8 +159,8 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
     throw UsageError("--prompt has ", prompt.size(), " characters, the context holds ", context,
                      "; shorten it or choose --at-context slide");
   }
-  if (const DecodeOptions& decode = options.decode; decode.cache_type != CacheType::real)
-    tell(cache_bytes_text(run.model->plan(), decode.cache_type, given.text("cache-dtype")));
+  if (const CacheRounding& rounding = options.decode.rounding; rounding.rounds())
+    tell(cache_bytes_text(run.model->plan(), rounding));
   const bool json = line.has("json"), stream = !json && options.decode.sequences == 1;
   std::string before = line.get("prompt");  // printed with the first character
   const GenerationResult result =

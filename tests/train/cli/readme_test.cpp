@@ -65,6 +65,7 @@ std::vector<Example> examples(const std::string& page, const std::string& fence,
 // Runs a line in a shell, as if pasted, in a folder with the texts that the examples name.
 ProgramResult paste(const TrainFolder& folder, const std::string& line) {
   std::string text;  // long enough for the contexts of presets and examples
+  for (char c = ' '; c <= '~'; ++c) text += c;  // what prompts have
   for (int i = 0; i < 24; ++i) text += folder.contents("text.txt");
   folder.file("input.txt", text);
   folder.file("script", line + "\n");

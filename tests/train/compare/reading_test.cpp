@@ -40,7 +40,10 @@ class Readings : public testing::Test {
   // The folder of the only run of a comparison.
   static fs::path run_of(const std::string& comparison) {
     const fs::path runs = *folder_ / (comparison + "/runs");
-    return fs::directory_iterator(runs)->path() / "seed-1";
+    for (const auto& entry : fs::directory_iterator(runs)) {
+      if (entry.is_directory()) return entry.path() / "seed-1";  // a lock lies beside it
+    }
+    return runs;
   }
 
   static constexpr const char* kLookup = "--data lookup --context 16 --out lookup";
