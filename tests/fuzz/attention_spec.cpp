@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const AttentionSpec& spec : parse_attention_specs(text)) {
       const Given given(model_settings(), {{"attention", spec.text}});
       std::vector<std::string> left_out;
-      cost_table(given, given, read_model_settings(given).context, {2, 4}, left_out);
+      cost_table(given, given, read_model_settings(given).context, CacheType::int8, left_out);
       resolve_model(given);
     }
   } catch (const Error&) {
