@@ -221,7 +221,7 @@ TEST(Ranks, CompareToTheResultsOfOneProcess) {
   ASSERT_EQ(three.exit_code, 0) << three.err;
   ASSERT_EQ(one.exit_code, 0) << one.err;
   EXPECT_EQ(three.err, "");
-  EXPECT_EQ(three.out.find("\nverdict: "), three.out.rfind("\nverdict: ")) << three.out;
+  EXPECT_EQ(three.out.find("\nreport "), three.out.rfind("\nreport ")) << three.out;
   EXPECT_EQ(without_timing(folder.contents("c/results.json")).dump(),
             without_timing(whole.contents("c/results.json")).dump());
 }

@@ -159,8 +159,6 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
     throw UsageError("--prompt has ", prompt.size(), " characters, the context holds ", context,
                      "; shorten it or choose --at-context slide");
   }
-  if (const CacheRounding& rounding = options.decode.rounding; rounding.rounds())
-    tell(cache_bytes_text(run.model->plan(), rounding));
   const bool json = line.has("json"), stream = !json && options.decode.sequences == 1;
   std::string before = line.get("prompt");  // printed with the first character
   const GenerationResult result =
@@ -179,6 +177,8 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
                 << line.get("prompt") << run.vocabulary.decode(result.texts[i]) << '\n';
     }
   }
+  if (const CacheRounding& rounding = options.decode.rounding; !json && rounding.rounds())
+    tell(cache_bytes_text(run.model->plan(), rounding));
   return 0;
 }
 

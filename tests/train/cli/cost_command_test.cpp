@@ -21,8 +21,8 @@ TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
     const json object = table(flags);
     std::set<std::string> keys;
     for (const auto& [key, value] : object.items()) keys.insert(key);
-    EXPECT_EQ(keys, (std::set<std::string>{"context", "dtype_bytes", "layers", "rows",
-                                           "state_dtype_bytes"}));
+    EXPECT_EQ(keys, (std::set<std::string>{"cache_dtype", "context", "dtype_bytes", "layers",
+                                           "rows", "state_dtype_bytes"}));
     EXPECT_EQ(object.at("context"), context);
     EXPECT_EQ(object.at("dtype_bytes"), 4);
     EXPECT_EQ(object.at("state_dtype_bytes"), 4);

@@ -226,7 +226,7 @@ TEST_F(EvalCommand, ReportsWhatTheCacheTypeChanges) {
     return std::abs(change);
   };
   for (const char* const type :
-       {"bf16", "f16", "fp8", "int8", "int4", "int3", "int2", "k=int4,v=int2"}) {
+       {"bf16", "f16", "fp8", "int8", "int4", "int3", "int2", "k=int4+v=int2"}) {
     EXPECT_GT(change_of(type), 0) << type;
     EXPECT_LT(change_of(type), 0.01) << type;
   }
