@@ -13,7 +13,8 @@
 
 namespace headcount {
 
-/// Name of the form (see attention_forms) in which layers compute from their caches, by the name of their kind:
+/// Name of the form (see attention_forms) in which layers compute from their caches, by the name of
+/// their kind:
 /// {"mla", "absorbed"}.
 using FormOfKind = std::map<std::string, std::string, std::less<>>;
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "train/cli/command_line.h"
 #include "train/cache_cost.h"
+#include "train/cli/command_line.h"
 
 namespace headcount {
 

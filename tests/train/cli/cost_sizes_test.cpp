@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "models/attention_spec.h"
-#include "models/released_models.h"
 #include "models/cost.h"
+#include "models/released_models.h"
 #include "train/cli/cost_command.h"
 
 namespace headcount::cost_tables {
