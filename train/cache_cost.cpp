@@ -185,8 +185,10 @@ std::string ConfigCost::text(Format format) const {
     return binary_text(cache_.per_token(expanded) * static_cast<double>(bits) / 8);
   };
   const char* const end = format == Format::markdown ? "  \n" : "\n";  // of a line in a paragraph
+  const bool windows = cache_.numbers(question_.contexts.front()).windowed.value() > 0;
   std::string text = cache_.type + ", " + counted(std::ssize(cache_.layers), "layer") + "; " +
-                     of_token(false) + " a token before windows are full" + end;
+                     of_token(false) + " a token" + (windows ? " before windows are full" : "") +
+                     end;
   if (cache_.has_latents())
     text += "latents as published; engines that expand them to keys and values of all heads keep " +
             of_token(true) + " a token" + end;
