@@ -2,7 +2,7 @@
 #include <cctype>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <ranges>
+#include <span>
 
 #include "autograd/base/text.h"
 #include "autograd/base/utf8.h"
@@ -103,11 +103,14 @@ std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
   return all;
 }
 
-constexpr std::ptrdiff_t kShown = 3;  // likeliest first characters
+// The likeliest first characters.
+std::span<const TokenProbability> likeliest_of(const Answered& answered) {
+  return std::span(answered.first).first(std::min<std::size_t>(3, answered.first.size()));
+}
 
 Json to_json(const Answered& answered, const Vocabulary& vocabulary) {
   Json likeliest = Json::array();
-  for (const auto& [token, probability] : answered.first | std::views::take(kShown)) {
+  for (const auto& [token, probability] : likeliest_of(answered)) {
     likeliest.push_back(
         {{"character", vocabulary.decode(std::span(&token, 1))}, {"p", probability}});
   }
@@ -135,7 +138,7 @@ void print(const Answered& answered, const Vocabulary& vocabulary) {
     std::cout << "  ";
   }
   std::cout << "first characters:";
-  for (const auto& [token, probability] : answered.first | std::views::take(kShown)) {
+  for (const auto& [token, probability] : likeliest_of(answered)) {
     std::cout << ' ' << vocabulary.decode(std::span(&token, 1))
               << formatted(" %.1f %%", 100 * probability);
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
-#include <ranges>
 
 #include "train/compare/number_text.h"
 #include "train/compare/premises.h"
@@ -121,7 +120,8 @@ void add_steps(Columns& columns) {
     const std::vector<double> all = steps(v);
     const auto number = [&](double value) {
       if (std::isfinite(value)) return number_text(value);
-      const Index most = std::ranges::max(v.runs | std::views::transform(steps_taken));
+      Index most = 0;
+      for (const RunResult& run : v.runs) most = std::max(most, steps_taken(run));
       return "> " + number_text(static_cast<double>(most));
     };
     const auto [least, most] = std::ranges::minmax(all);

@@ -6,6 +6,7 @@
 #include "autograd/base/text.h"
 #include "train/compare/columns.h"
 #include "train/compare/premises.h"
+#include "train/compare/rounded.h"
 #include "train/compare/verdict.h"
 #include "train/statistics.h"
 
