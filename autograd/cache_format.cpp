@@ -37,12 +37,11 @@ void refuse_overflow(std::string_view type, Real greatest, double limit, const c
 }
 
 void pack_real(const Real* from, Index count, CacheLevels, std::byte* to) {
-  std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(Real));
+  std::copy_n(from, count, reinterpret_cast<Real*>(to));
 }
 
 void read_real(const std::byte* from, Index first, Index count, CacheLevels, Real* to) {
-  std::memcpy(to, reinterpret_cast<const Real*>(from) + first,
-              static_cast<std::size_t>(count) * sizeof(Real));
+  std::copy_n(reinterpret_cast<const Real*>(from) + first, count, to);
 }
 
 // Rounds to nearest even.

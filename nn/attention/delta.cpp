@@ -21,9 +21,10 @@ class GatedDelta : public Attention {
   GatedDelta(const AttentionPlan& c, LayerWeights& weights)
       : Attention(c, 0, {c.whole("value-heads"), c.whole("v-dim"), "out_proj"}),
         s_(c),
-        in_proj_qkvz_(weights.matrix("in_proj_qkvz", c.dim, 2 * s_.keys() + 2 * s_.values())),
+        in_proj_qkvz_(weights.matrix("in_proj_qkvz", c.dim,
+                                     (Count(s_.of_convolution()) + s_.values()).value())),
         in_proj_ba_(weights.matrix("in_proj_ba", c.dim, 2 * s_.value_heads)),
-        convolution_(weights.convolution("conv1d", 2 * s_.keys() + s_.values(), s_.taps)),
+        convolution_(weights.convolution("conv1d", s_.of_convolution(), s_.taps)),
         // Initial values as in transformers.
         a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16))),
         dt_bias_(weights.numbers("dt_bias", {s_.value_heads}, Initializer::ones())),

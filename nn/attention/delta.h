@@ -1,5 +1,6 @@
 #pragma once
 
+#include "autograd/base/count.h"
 #include "nn/attention/attention.h"
 
 /// Declarations that layers with the delta rule share: `delta` and `kda`.
@@ -12,8 +13,10 @@ struct DeltaSizes {
   Index value_heads, key_heads, v_dim, k_dim, taps;
 
   Index group() const { return value_heads / key_heads; }
-  Index keys() const { return key_heads * k_dim; }
-  Index values() const { return value_heads * v_dim; }
+  // Channels; these throw if sizes overflow.
+  Index keys() const { return (Count(key_heads) * k_dim).value(); }
+  Index values() const { return (Count(value_heads) * v_dim).value(); }
+  Index of_convolution() const { return (2 * Count(keys()) + values()).value(); }
 };
 
 SettingList delta_settings();
