@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/attention/costs.h"
 #include "nn/attention/kind.h"
 #include "nn/layer_config.h"
 
