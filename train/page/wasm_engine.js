@@ -4,58 +4,14 @@
 export class EngineStopped extends Error {}
 
 const kNotSupported = 52; // ENOSYS of WASI
-const kSuccess = 0;
-
-// What the module's C library asks of its host: clocks, random bytes, output that goes nowhere, no
-// arguments, no environment, no files.
-function hostCalls(memory) {
-  const view = () => new DataView(memory().buffer);
-  const none = (count, size) => {
-    view().setUint32(count, 0, true);
-    view().setUint32(size, 0, true);
-    return kSuccess;
-  };
-  return {
-    args_get: () => kSuccess,
-    args_sizes_get: none,
-    environ_get: () => kSuccess,
-    environ_sizes_get: none,
-    clock_time_get(clock, precision, place) {
-      const now = clock === 0 ? Date.now() : performance.now();
-      view().setBigUint64(place, BigInt(Math.round(now * 1e6)), true);
-      return kSuccess;
-    },
-    random_get(place, bytes) {
-      const kMost = 65536; // of one call of getRandomValues
-      for (let at = 0; at < bytes; at += kMost) {
-        const part = new Uint8Array(memory().buffer, place + at, Math.min(kMost, bytes - at));
-        crypto.getRandomValues(part);
-      }
-      return kSuccess;
-    },
-    fd_write(file, list, count, place) {
-      let written = 0;
-      for (let i = 0; i < count; ++i) written += view().getUint32(list + 8 * i + 4, true);
-      view().setUint32(place, written, true);
-      return kSuccess;
-    },
-    proc_exit(code) {
-      throw new EngineStopped(`the engine ended with code ${code}`);
-    },
-  };
-}
 
 export class WasmEngine {
   // Instance of a compiled module.
   constructor(module) {
-    const memory = () => this.exports.memory;
-    const known = hostCalls(memory);
+    // The module's C library asks its host for files, output and an environment: there are none.
     const imports = {};
-    for (const { module: space, name, kind } of WebAssembly.Module.imports(module)) {
-      if (kind !== "function") continue;
-      imports[space] ??= {};
-      imports[space][name] = known[name] ?? (() => kNotSupported);
-    }
+    for (const { module: space, name } of WebAssembly.Module.imports(module))
+      (imports[space] ??= {})[name] = () => kNotSupported;
     imports.env ??= {};
     imports.env.headcount_stop = (place, bytes) => {
       throw new EngineStopped(this.text(place, bytes));
