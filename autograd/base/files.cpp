@@ -1,13 +1,11 @@
 #include "autograd/base/files.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <system_error>
-#include <vector>
-
-#include "autograd/base/sha256.h"
 
 namespace headcount {
 
@@ -32,15 +30,7 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   return paths;
 }
 
-std::string read_file(const std::filesystem::path& path) {
-  std::string content;
-  read_pieces(path, [&](std::string_view piece) { content += piece; });
-  if (content.empty()) throw empty_file(path);
-  return content;
-}
-
-void read_pieces(const std::filesystem::path& path,
-                 const std::function<void(std::string_view)>& take) {
+std::string read_bytes(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const std::string name = "'" + path.string() + "'";
   const auto fail = [&](const std::string& why) {
@@ -55,28 +45,25 @@ void read_pieces(const std::filesystem::path& path,
   const std::uintmax_t size = fs::is_regular_file(status) ? fs::file_size(path, error) : 0;
   if (error) fail(error.message());
   std::ifstream file(path, std::ios::binary);
-  std::vector<char> piece(std::size_t{1} << 16);
-  std::uintmax_t total = 0;
-  while (file) {
+  std::string content;
+  content.reserve(size);
+  for (std::array<char, std::size_t{1} << 16> piece; file;) {
     file.read(piece.data(), std::ssize(piece));
-    total += static_cast<std::uintmax_t>(file.gcount());
-    take(std::string_view(piece.data(), static_cast<std::size_t>(file.gcount())));
+    content.append(piece.data(), static_cast<std::size_t>(file.gcount()));
   }
   if (!file.eof()) fail(std::generic_category().message(errno));
-  if (total < size) {  // it was read only in part
-    throw DataError(name, " ended after ", total, " of ", size,
+  if (content.size() < size) {  // it was read only in part
+    throw DataError(name, " ended after ", content.size(), " of ", size,
                     " bytes; let nothing else write it");
   }
+  return content;
 }
 
-std::string sha256_of_file(const std::filesystem::path& path) {
-  Sha256 hash;
-  read_pieces(path, [&](std::string_view piece) { hash.add(piece); });
-  return hash.hex();
-}
-
-DataError empty_file(const std::filesystem::path& path) {
-  return DataError("'", path.string(), "' is empty; name a file with text in it");
+std::string read_file(const std::filesystem::path& path) {
+  std::string content = read_bytes(path);
+  if (content.empty())
+    throw DataError("'", path.string(), "' is empty; name a file with text in it");
+  return content;
 }
 
 }  // namespace headcount

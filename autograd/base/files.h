@@ -1,9 +1,7 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "autograd/base/error.h"
@@ -18,20 +16,11 @@ bool is_there(const std::filesystem::path& path);
 /// look empty.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
-/// The bytes of a file. Throws DataError that names the file if it is missing, a folder,
-/// unreadable, empty, or shorter than its size; bad_alloc if memory does not suffice.
+/// The bytes of a file, which may be empty. Throws DataError that names the file if it is missing,
+/// a folder, unreadable, or shorter than its size; bad_alloc if memory does not suffice.
+std::string read_bytes(const std::filesystem::path& path);
+
+/// The bytes of a file. Throws DataError as `read_bytes` does, and for an empty file.
 std::string read_file(const std::filesystem::path& path);
-
-/// Calls `take` with the bytes of a file, piece by piece, to the end. Throws DataError as
-/// `read_file` does, but accepts an empty file.
-void read_pieces(const std::filesystem::path& path,
-                 const std::function<void(std::string_view)>& take);
-
-/// SHA-256 of the bytes of a file, as 64 lower-case hexadecimal digits. Throws DataError as
-/// `read_pieces` does.
-std::string sha256_of_file(const std::filesystem::path& path);
-
-/// Error which says that the file at `path` is empty.
-DataError empty_file(const std::filesystem::path& path);
 
 }  // namespace headcount

@@ -5,6 +5,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
+#include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 
@@ -78,15 +79,13 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
     if (write_more) write_more(staging);
     std::string sums;
     for (const fs::path& path : entries_of(staging))
-      sums += sum_line(sha256_of_file(path), path.filename().string());
+      sums += sum_line(sha256_hex(read_bytes(path)), path.filename().string());
     write_file_durably(staging / kSumsFile, sums);
   });
 }
 
 Safetensors open_safetensors(const fs::path& path) {
-  std::string content;
-  read_pieces(path, [&](std::string_view piece) { content += piece; });  // an empty file is damaged
-  return Safetensors::parse(std::move(content), path.string());
+  return Safetensors::parse(read_bytes(path), path.string());
 }
 
 void write_safetensors(const fs::path& path, std::span<const TensorSource> tensors,
@@ -135,7 +134,7 @@ Checkpoint load_checkpoint(const fs::path& folder, NonFinite allowed) {
   needed.insert(needed.end(), {kConfigFile, kTokenizerFile});
   if (is_there(folder / kTokenizerConfigFile)) needed.push_back(kTokenizerConfigFile);
   for (const auto& [name, sum] : sums_of(folder, needed)) {
-    if (sha256_of_file(folder / name) == sum) continue;
+    if (sha256_hex(read_bytes(folder / name)) == sum) continue;
     throw DataError((folder / name).string(), " is damaged: its checksum is not the one in ",
                     kSumsFile, "; take another checkpoint, or make it anew");
   }
