@@ -22,14 +22,12 @@ struct Key {
   bool required = false;
 };
 
-// Published architecture. A model belongs to the family if the family lists all weights of the
-// model's attention, and all settings of the model that are not at their defaults.
+// Published architecture. A model belongs to the family if the family's keys, read back, give the
+// model.
 struct Family {
   const char *model_type, *architecture, *rope_layout;
   std::string_view kinds;  // AttentionKind::architecture of its attentions
   std::vector<Key> keys;
-  std::vector<std::string_view> others;   // settings that are read from other keys
-  std::vector<std::string_view> weights;  // names of the weights of an attention layer
   std::vector<std::pair<const char*, nlohmann::json>> constants;  // keys with one value here
 };
 
@@ -50,31 +48,24 @@ const Family kLlama = {.model_type = "llama",
                        .rope_layout = "half",
                        .kinds = "llama",
                        .keys = common_keys_and({{"head_dim", "head-dim"}}),
-                       .others = {"attention", "kv-heads", "tie-embeddings", "bias"},
-                       .weights = {"q_proj", "k_proj", "v_proj", "o_proj"},
                        .constants = {}};
 const Family kQwen3 = {.model_type = "qwen3",
                        .architecture = "Qwen3ForCausalLM",
                        .rope_layout = "half",
                        .kinds = "llama",
                        .keys = common_keys_and({{"head_dim", "head-dim", true}}),
-                       .others = {"attention", "kv-heads", "tie-embeddings", "qk-norm"},
-                       .weights = {"q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm"},
                        .constants = {{"attention_bias", false}, {"rms_norm_eps", 1e-6}}};
-const Family kDeepseek = {
-    .model_type = "deepseek_v3",
-    .architecture = "DeepseekV3ForCausalLM",
-    .rope_layout = "interleaved",
-    .kinds = "deepseek_v3",
-    .keys = common_keys_and({{"kv_lora_rank", "kv-rank", true},
-                             {"q_lora_rank", "q-rank", true},
-                             {"qk_nope_head_dim", "nope-dim", true},
-                             {"qk_rope_head_dim", "rope-dim", true},
-                             {"v_head_dim", "v-dim", true}}),
-    .others = {"attention", "tie-embeddings", "head-dim"},
-    .weights = {"q_proj", "q_a_proj", "q_a_layernorm", "q_b_proj", "kv_a_proj_with_mqa",
-                "kv_a_layernorm", "kv_b_proj", "o_proj"},
-    .constants = {{"attention_bias", false}, {"rope_interleave", true}}};
+const Family kDeepseek = {.model_type = "deepseek_v3",
+                          .architecture = "DeepseekV3ForCausalLM",
+                          .rope_layout = "interleaved",
+                          .kinds = "deepseek_v3",
+                          .keys = common_keys_and({{"kv_lora_rank", "kv-rank", true},
+                                                   {"q_lora_rank", "q-rank", true},
+                                                   {"qk_nope_head_dim", "nope-dim", true},
+                                                   {"qk_rope_head_dim", "rope-dim", true},
+                                                   {"v_head_dim", "v-dim", true}}),
+                          .constants = {{"attention_bias", false}, {"rope_interleave", true}}};
+const Family* const kFamilies[] = {&kLlama, &kQwen3, &kDeepseek};
 
 // Keys with one value in all models here.
 const std::vector<std::pair<const char*, nlohmann::json>> kConstants = {
@@ -97,48 +88,6 @@ constexpr std::string_view kOtherKeys =
     "output_hidden_states first_k_dense_replace num_nextn_predict_layers aux_loss_alpha ep_size "
     "moe_layer_freq moe_intermediate_size n_group topk_group topk_method n_routed_experts "
     "n_shared_experts num_experts_per_tok norm_topk_prob routed_scaling_factor scoring_func";
-
-bool lists(const std::vector<std::string_view>& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-// Names of the layer's matrices, norms and vectors.
-std::vector<std::string> weights_of(const AttentionPlan& attention) {
-  ParameterStore parameters;
-  make_attention(parameters, "", attention, {});
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::string name = parameters.name({i}).substr(1);
-    names.push_back(name.substr(0, std::min(name.rfind(".weight"), name.rfind(".bias"))));
-  }
-  return names;
-}
-
-bool is_of(const Family& family, const ModelPlan& model) {
-  const Json& settings = model->settings;
-  // A model without RoPE, with another RoPE layout, or without feed-forward layers belongs to no
-  // family.
-  if (settings.value("rope-layout", "") != family.rope_layout ||
-      settings.value("rope-dim", Index{1}) == 0 || model->ffn_dim == 0)
-    return false;
-  // Norms of heads have the epsilon of all norms there, and that of their kind here.
-  if (&family == &kQwen3 && model->norm_epsilon != model->cycle.front().norm_epsilon) return false;
-  std::vector<std::string_view> listed = family.others;
-  for (const Key& key : family.keys) listed.push_back(key.setting);
-  return settings_beyond(settings, listed).empty() &&
-         std::ranges::all_of(weights_of(model->cycle.front()),
-                             [&](const std::string& name) { return lists(family.weights, name); });
-}
-
-// The family that a model belongs to, or null.
-const Family* family_of(const ModelPlan& model) {
-  if (model->cycle.size() > 1) return nullptr;  // layers of a family are all alike
-  for (const Family* family : {&kLlama, &kQwen3, &kDeepseek}) {
-    if (model->cycle.front().kind().architecture == family->kinds && is_of(*family, model))
-      return family;
-  }
-  return nullptr;
-}
 
 Index kept_heads(const ModelPlan& model) { return cache_parts(model->cycle.front()).front().heads; }
 
@@ -201,7 +150,8 @@ void refuse_unknown(const nlohmann::json& json, const Family& family) {
   for (const Key& key : family.keys) known.push_back(key.key);
   if (&family == &kDeepseek) known.push_back("head_dim");  // it equals qk_rope_head_dim
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_null() && !lists(known, key)) refuse(key, value, "no model here has that key");
+    if (!value.is_null() && std::ranges::find(known, key) == known.end())
+      refuse(key, value, "no model here has that key");
   }
 }
 
@@ -228,21 +178,14 @@ void read_family(const nlohmann::json& json, const Family& family, Given& model)
 
 constexpr const char* kGroups = "num_key_value_heads";
 
-void read_llama(const nlohmann::json& json, Given& model) {
-  read_family(json, kLlama, model);
-  // Absent or null: one for each head.
-  const bool given = json.contains(kGroups) && !json[kGroups].is_null();
-  choose_kind(model, kLlama, given ? whole_number(json, kGroups) : model.whole("heads"));
-}
-
-void read_qwen3(const nlohmann::json& json, Given& model) {
-  read_family(json, kQwen3, model);
-  model.put("qk-norm", "on");
-  choose_kind(model, kQwen3, whole_number(json, kGroups));
+void read_groups(const nlohmann::json& json, const Family& family, Given& model) {
+  if (&family == &kQwen3) model.put("qk-norm", "on");
+  // A Llama without the key, or with null: one for each head.
+  const bool given = &family != &kLlama || !json.value(kGroups, nlohmann::json()).is_null();
+  choose_kind(model, family, given ? whole_number(json, kGroups) : model.whole("heads"));
 }
 
 void read_deepseek(const nlohmann::json& json, Given& model) {
-  read_family(json, kDeepseek, model);
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->architecture == kDeepseek.kinds) model.put("attention", kind->name);
   }
@@ -258,30 +201,11 @@ void read_deepseek(const nlohmann::json& json, Given& model) {
   }
 }
 
-// Settings of `model` that cannot be recovered from `keys`.
-Json own_block(const ModelPlan& model, const Json& keys) {
-  const ModelPlan read = read_hugging_face_config(keys).model;
-  Json block = Json::object();
-  for (const auto& [name, value] : model->settings.items()) {
-    if (!read->settings.contains(name) || read->settings[name] != value) block[name] = value;
-  }
-  return block;
-}
-
-}  // namespace
-
-Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
-  const Family* family = family_of(model);
-  Json json;
-  if (family == nullptr) {
-    json = {{"architectures", {"HeadcountForCausalLM"}}, {"model_type", kOwnType}};
-    json["vocab_size"] = vocabulary;
-    json[kOwnBlock] = model->settings;
-    return json;
-  }
-  json = {{"architectures", {family->architecture}}, {"model_type", family->model_type}};
+// config.json of `model` in the keys of `family`.
+Json keys_of(const Family& family, const ModelPlan& model, Index vocabulary) {
+  Json json = {{"architectures", {family.architecture}}, {"model_type", family.model_type}};
   json["vocab_size"] = vocabulary;
-  for (const Key& key : family->keys) json[key.key] = model->settings[key.setting];
+  for (const Key& key : family.keys) json[key.key] = model->settings[key.setting];
   // Without these keys, transformers assumes small ids, which are tokens of ordinary characters
   // here.
   for (const char* key : {"bos_token_id", "eos_token_id"}) json[key] = nullptr;
@@ -290,8 +214,8 @@ Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
   json["attention_bias"] = model->bias;
   json["rope_scaling"] = nullptr;
   json["torch_dtype"] = sizeof(Real) == sizeof(float) ? "float32" : "float64";
-  if (family == &kLlama) json["mlp_bias"] = model->bias;
-  if (family != &kDeepseek) {
+  if (&family == &kLlama) json["mlp_bias"] = model->bias;
+  if (&family != &kDeepseek) {
     json[kGroups] = kept_heads(model);
   } else {
     if (json["q_lora_rank"] == 0) json["q_lora_rank"] = nullptr;
@@ -299,7 +223,60 @@ Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
     json["rope_interleave"] = true;
     json["first_k_dense_replace"] = model->layers;
   }
-  const Json block = own_block(model, json);
+  return json;
+}
+
+// Names and shapes of the weights of an attention layer.
+std::vector<std::pair<std::string, Shape>> weights_of(const AttentionPlan& attention) {
+  ParameterStore parameters;
+  make_attention(parameters, "", attention, {});
+  std::vector<std::pair<std::string, Shape>> weights;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    weights.emplace_back(parameters.name({i}), parameters.shape({i}));
+  return weights;
+}
+
+// Returns true if `keys`, read back, give `model` but for what its attention is called, and a width
+// of heads beside which others are given.
+bool give(const Json& keys, const ModelPlan& model) {
+  try {
+    const ModelPlan read = read_hugging_face_config(keys).model;
+    nlohmann::json names;
+    for (const char* name : {"attention", "kv-heads", "head-dim"}) {
+      if (model->settings.contains(name)) names[name] = model->settings[name];
+    }
+    const AttentionPlan &there = read->cycle.front(), &here = model->cycle.front();
+    return with_settings(read, names)->settings == model->settings &&
+           weights_of(there) == weights_of(here) && there.norm_epsilon == here.norm_epsilon;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// The family that a model belongs to, or null.
+const Family* family_of(const ModelPlan& model) {
+  // Layers of a family are all alike, and rotate.
+  if (model->cycle.size() > 1 || model->settings.value("rope-dim", Index{1}) == 0) return nullptr;
+  const std::string_view architecture = model->cycle.front().kind().architecture;
+  for (const Family* family : kFamilies) {
+    if (architecture == family->kinds && give(keys_of(*family, model, 1), model)) return family;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
+  Json json = {{"architectures", {"HeadcountForCausalLM"}}, {"model_type", kOwnType}};
+  json["vocab_size"] = vocabulary;
+  Json block = model->settings;
+  if (const Family* const family = family_of(model)) {
+    json = keys_of(*family, model, vocabulary);
+    const Json read = read_hugging_face_config(json).model->settings;
+    for (const auto& [name, value] : model->settings.items()) {
+      if (read.contains(name) && read[name] == value) block.erase(name);
+    }
+  }
   if (!block.empty()) json[kOwnBlock] = block;
   return json;
 }
@@ -312,16 +289,14 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
       throw DataError("'model_type' is missing or not a string");
     const std::string type = json["model_type"];
     const Index vocabulary = whole_number(json, "vocab_size");
-    if (type == kLlama.model_type) {
-      read_llama(json, model);
-    } else if (type == kQwen3.model_type) {
-      read_qwen3(json, model);
-    } else if (type == kDeepseek.model_type) {
-      read_deepseek(json, model);
-    } else if (type == kOwnType) {
-      if (!json.contains(kOwnBlock)) throw DataError("'headcount' is missing");
-    } else {
+    const auto family = std::ranges::find(kFamilies, type, &Family::model_type);
+    if (family != std::end(kFamilies)) {
+      read_family(json, **family, model);
+      *family == &kDeepseek ? read_deepseek(json, model) : read_groups(json, **family, model);
+    } else if (type != kOwnType) {
       refuse("model_type", type, "known are llama, qwen3, deepseek_v3 and headcount");
+    } else if (!json.contains(kOwnBlock)) {
+      throw DataError("'headcount' is missing");
     }
     if (json.contains(kOwnBlock)) {
       nlohmann::json own = json[kOwnBlock];
