@@ -1,6 +1,7 @@
 #include "data/corpus.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <iterator>
 #include <utility>
@@ -64,50 +65,46 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
   const StoryGrammar write_story = built_in.writer(options.own_of(built_in));
   const Index wanted = options.characters > 0 ? options.characters : built_in.characters;
   std::string text;
-  std::vector<std::int32_t>& distances = corpus.train.distances;
-  std::vector<Index> starts;
-  std::vector<double> nats;
-  std::vector<Baselines> baselines;
-  for (; std::ssize(distances) < wanted || key.step < 2; ++key.step) {
-    const Story story = write_story(random_chooser(key));
-    text += story.text;
-    starts.push_back(std::ssize(distances));
-    distances.insert(distances.end(), story.distances.begin(), story.distances.end());
-    nats.push_back(story.nats);
-    baselines.push_back(story.baselines);
+  TextPart& train = corpus.train;
+  std::vector<Story> stories;  // their nats and baselines
+  for (; std::ssize(train.distances) < wanted || key.step < 2; ++key.step) {
+    Story story = write_story(random_chooser(key));
+    text += std::exchange(story.text, {});
+    train.starts.push_back(std::ssize(train.distances));
     corpus.longest_story = std::max(corpus.longest_story, std::ssize(story.distances));
+    const std::vector<std::int32_t> distances = std::exchange(story.distances, {});
+    train.distances.insert(train.distances.end(), distances.begin(), distances.end());
+    stories.push_back(std::move(story));
   }
   EncodedText encoded = encode_text(text, corpus.name);
   corpus.sha256 = std::move(encoded.sha256);
   corpus.vocabulary = std::move(encoded.vocabulary);
   require_two_symbols(corpus);
-  corpus.train.tokens = std::move(encoded.tokens);
-  corpus.train.starts = starts;
+  train.tokens = std::move(encoded.tokens);
 
-  const Index cut = end_of_training(std::ssize(distances), options);
+  const Index cut = end_of_training(std::ssize(train.tokens), options);
   const auto distance = [cut](Index start) { return std::abs(start - cut); };
-  const Index first =
-      std::ranges::min_element(starts.begin() + 1, starts.end(), {}, distance) - starts.begin();
-  split(corpus, starts[first]);
-  // The last validation story is the one that completes the characters wanted.
-  Index last = std::ssize(starts);
+  split(corpus,
+        *std::ranges::min_element(train.starts.begin() + 1, train.starts.end(), {}, distance));
+  TextPart& validation = corpus.validation;
   if (options.validation_characters > 0) {
-    const auto enough = std::ranges::lower_bound(starts.begin() + first + 1, starts.end(),
-                                                 starts[first] + options.validation_characters);
-    last = enough - starts.begin();
+    // The last validation story is the one that completes the characters wanted.
+    const auto end = std::ranges::lower_bound(
+        validation.starts.begin() + 1, validation.starts.end(), options.validation_characters);
+    if (end != validation.starts.end()) cut_off(validation, *end);
   }
-  if (last < std::ssize(starts)) cut_off(corpus.validation, starts[last] - starts[first]);
   Baselines right;
   double floor = 0;
-  for (Index story = first; story < last; ++story) {
-    right += baselines[story];
-    floor += nats[story];
+  for (const Story& story :
+       std::span(stories).subspan(train.starts.size(), validation.starts.size())) {
+    right += story.baselines;
+    floor += story.nats;
   }
-  const std::vector<std::int32_t>& asked = corpus.validation.distances;
-  const Index count = std::ssize(asked) - std::ranges::count(asked, 0);
+  const Index count =
+      std::ssize(validation.distances) - std::ranges::count(validation.distances, 0);
   if (count > 0) corpus.baselines = right / static_cast<double>(count);
   corpus.entropy_per_character =
-      corpus.only_answers ? 0 : floor / static_cast<double>(std::ssize(asked));
+      corpus.only_answers ? 0 : floor / static_cast<double>(std::ssize(validation.tokens));
   return corpus;
 }
 
@@ -183,19 +180,59 @@ Index passages(const Corpus& corpus, Index length) {
   return std::max<Index>(1, std::ssize(part.tokens) / length);
 }
 
+namespace {
+
+// Passage number `number`, 1, 2, ..., without its nats.
+Passage cut_passage(const Corpus& corpus, Index number, Index length) {
+  const auto& [tokens, distances, starts] = corpus.validation;
+  Index begin = (number - 1) * length, end = std::ssize(tokens);
+  if (!starts.empty()) begin = starts[number - 1];
+  if (number < std::ssize(starts)) end = starts[number];
+  end = std::min(end, begin + length);
+  Passage passage;
+  passage.tokens.assign(tokens.begin() + begin, tokens.begin() + end);
+  if (!distances.empty())
+    passage.distances.assign(distances.begin() + begin, distances.begin() + end);
+  return passage;
+}
+
+// The word that begins `text`, or its first character if that is no letter.
+std::string first_word(const std::string& text) {
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  const auto end = std::ranges::find_if_not(text, is_letter);
+  return end == text.begin() ? text.substr(0, 1) : std::string(text.begin(), end);
+}
+
+}  // namespace
+
 Passage passage(const Corpus& corpus, const CorpusOptions& options, Index number, Index length) {
-  TextPart before = corpus.validation;
-  const bool stories = !before.starts.empty();
-  TextPart shown = cut_off(before, stories ? before.starts[number - 1] : (number - 1) * length);
-  if (shown.starts.size() > 1) length = std::min(length, shown.starts[1]);
-  cut_off(shown, length);
-  Passage passage{std::move(shown.tokens), std::move(shown.distances), {}};
+  Passage passage = cut_passage(corpus, number, length);
   const BuiltInCorpus* const built_in = find_built_in(corpus.name);
   if (built_in != nullptr && !built_in->hidden_answers) {
     passage.nats = nats_of_characters(built_in->writer(options.own_of(*built_in)),
                                       corpus.vocabulary.decode(passage.tokens));
   }
   return passage;
+}
+
+std::vector<StoryQuestion> story_questions(const Corpus& corpus, std::size_t count) {
+  std::vector<StoryQuestion> questions;
+  const Index stories = std::ssize(corpus.validation.starts);
+  for (Index story = 0; story < stories && questions.size() < count; ++story) {
+    const auto [tokens, distances, nats] = cut_passage(corpus, story + 1, corpus.longest_story);
+    std::vector<Index> answers;
+    for (Index i = 0; i < std::ssize(distances); ++i) {
+      if (distances[i] != 0) answers.push_back(i);
+    }
+    if (answers.empty()) continue;
+    const Index at = answers[story % std::ssize(answers)], told = at - distances[at];
+    const std::span<const std::int32_t> text = tokens;
+    questions.push_back({{tokens.begin(), tokens.begin() + at},
+                         corpus.hidden_answers
+                             ? corpus.vocabulary.decode(text.subspan(told, 1))
+                             : first_word(corpus.vocabulary.decode(text.subspan(at)))});
+  }
+  return questions;
 }
 
 }  // namespace headcount

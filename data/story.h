@@ -34,10 +34,6 @@ struct Baselines {
   Baselines operator/(double count) const;
 };
 
-/// Probability of naming `right` by naming the most frequent character of `counts`, drawn among
-/// ties; `guess` if all counts are 0.
-double hit_by_commonest(char right, const std::map<char, Index>& counts, double guess);
-
 /// Text drawn from a grammar. The built-in grammars are *injective* (two different sequences of
 /// choices never write the same text) and *prefix-free* (no text begins another), so `nats` is the
 /// exact information of the text, and that of several texts in a row is their sum. No model can
@@ -80,8 +76,16 @@ class StoryWriter {
 
   Index position() const { return std::ssize(story_.distances); }  ///< characters written
   void write(std::string_view text);
-  /// Writes an answer that follows from the character at position `told`; `right` has the
-  /// probability with which each baseline gets it right.
+  /// Notes that the story tells `name`, which may be an answer.
+  void tell(std::string_view name) { ++told_[std::string(name)]; }
+  /// Writes the answer `name`, one of `names`, which the story told at position `told`, and `end`,
+  /// one character or none. Characters in which names with the same beginning differ are marked as
+  /// answers, since only the story determines them. All names are equally likely, so the best guess
+  /// is the character that most of them have.
+  void write_answer(std::string_view name, std::string_view end, Index told,
+                    std::span<const std::string_view> names);
+  /// Writes one character of an answer, which follows from the character at position `told`;
+  /// `right` has the probability with which each baseline gets it right.
   void write_answer(std::string_view character, const Baselines& right, Index told);
 
   Story finish() && { return std::move(story_); }
@@ -89,6 +93,7 @@ class StoryWriter {
  private:
   Chooser chooser_;
   Story story_;
+  std::map<std::string, Index, std::less<>> told_, answered_;  // how often names were
 };
 
 /// Information of each character of `text` in nats: -log of its probability given the characters

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -50,7 +49,7 @@ class Tale {
   void write(std::initializer_list<Name> parts) {
     for (const Name part : parts) {
       writer_.write(part);
-      ++told_[part];
+      writer_.tell(part);
     }
   }
 
@@ -146,40 +145,6 @@ class Tale {
     events[writer_.choose(events.size())]();
   }
 
-  /// Writes an answer, which the story told at position `told`, and a full stop. Letters in which
-  /// names with the same beginning differ are marked as answers, since only the story determines
-  /// them. All names are equally likely, so the best guess is the letter that most of them have.
-  void write_answer(Name answer, Index told, const std::vector<Name>& names) {
-    const std::string text = std::string(answer) + ".";
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      // Counts of the next letter over the names that begin as the answer does so far: over all of
-      // them, over those that earlier answers gave, and over those that the story told.
-      std::map<char, Index> next, answered, told_so_far;
-      Index alike = 0;
-      for (const Name name : names) {
-        if (!name.starts_with(answer.substr(0, i))) continue;
-        const char letter = i < name.size() ? name[i] : '.';
-        ++next[letter];
-        ++alike;
-        answered[letter] += answered_[name];
-        told_so_far[letter] += told_[name];
-      }
-      if (next.size() < 2) {
-        writer_.write(text.substr(i, 1));
-        continue;
-      }
-      const auto likeliest =
-          std::ranges::max_element(next, {}, [](auto& pair) { return pair.second; });
-      const double guess = static_cast<double>(likeliest->second) / static_cast<double>(alike);
-      writer_.write_answer(text.substr(i, 1),
-                           {.guesser = guess,
-                            .copier = hit_by_commonest(text[i], answered, guess),
-                            .commonest = hit_by_commonest(text[i], told_so_far, guess)},
-                           told + static_cast<Index>(i));
-    }
-    ++answered_[answer];
-  }
-
   void ask_questions() {
     struct Question {
       std::string text;
@@ -203,7 +168,7 @@ class Tale {
     for (Index i = 0; i < options_.questions; ++i) {
       const Question question = writer_.draw(questions);
       writer_.write(question.text);
-      write_answer(question.answer, question.told, *question.all);
+      writer_.write_answer(question.answer, ".", question.told, *question.all);
       writer_.write("\n");
     }
   }
@@ -215,7 +180,6 @@ class Tale {
   std::vector<Person> people_;
   std::vector<Thing> things_;
   std::vector<Name> places_;
-  std::map<Name, Index> told_, answered_;  // counts in the story and in its answers
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include "autograd/base/error.h"
 #include "autograd/base/sha256.h"
 #include "autograd/base/utf8.h"
-#include "data/lookup.h"
 #include "data/tales.h"
 #include "data/tales_corpus.h"
 #include "data/temporary_folder.h"
@@ -261,7 +260,7 @@ TEST(Corpus, KnowsWhichContextItsLongestStoryFits) {
   EXPECT_GE(corpus.longest_story, longest);
   EXPECT_TRUE(corpus.stories_fit(corpus.longest_story));
   EXPECT_FALSE(corpus.stories_fit(corpus.longest_story - 1));
-  EXPECT_TRUE(load_corpus("lookup", {.characters = 10'000}).stories_fit(kLookupLine));
+  EXPECT_TRUE(load_corpus("lookup", {.characters = 10'000}).stories_fit(16));
 }
 
 TEST_P(BuiltInCorpus, KnowsWhereStoriesBegin) {

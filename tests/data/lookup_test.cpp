@@ -1,5 +1,3 @@
-#include "data/lookup.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -13,9 +11,12 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/utf8.h"
+#include "data/grammar.h"
 
 namespace headcount {
 namespace {
+
+StoryGrammar lookup(Index kinds) { return grammar("lookup", {{"kinds", kinds}}); }
 
 struct Piece {
   int x, y, value;
@@ -59,7 +60,7 @@ TEST(Lookup, AsksForPiecesThatStandAloneInTheirRow) {
   EXPECT_TRUE(rc::check([] {
     const auto kinds = *rc::gen::inRange<Index>(1, 7);
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story = write_lookup({kinds}, random_chooser({seed, 1, 2}));
+    const Story story = lookup(kinds)(random_chooser({seed, 1, 2}));
     const std::u32string line = decode_utf8(story.text, "lookup");
     RC_ASSERT(std::ssize(line) == 16);
     RC_ASSERT(line.back() == U'\n');
@@ -98,7 +99,7 @@ double commonest(const std::map<int, int>& counts, int value) {
 TEST(Lookup, BaselinesAreThoseOfTheValuesThatTheLineShows) {
   EXPECT_TRUE(rc::check([] {
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story = write_lookup({3}, random_chooser({seed, 1, 2}));
+    const Story story = lookup(3)(random_chooser({seed, 1, 2}));
     const std::u32string line = decode_utf8(story.text, "lookup");
     std::map<int, int> board, answers;
     for (const Piece& piece : pieces(line)) ++board[piece.value];
@@ -121,7 +122,7 @@ TEST(Lookup, BaselinesAreThoseOfTheValuesThatTheLineShows) {
 TEST(Lookup, LeavesNothingToACopier) {
   double right = 0, marked = 0;
   for (std::uint32_t i = 0; i < 1000; ++i) {
-    const Story story = write_lookup({}, random_chooser({1, 2, i}));
+    const Story story = lookup(2)(random_chooser({1, 2, i}));
     const std::u32string line = decode_utf8(story.text, "lookup");
     for (std::size_t at = 0; at < line.size(); ++at) {
       if (story.distances[at] == 0) continue;
@@ -138,7 +139,7 @@ TEST(Lookup, NatsAreThoseOfTheChoicesThatTheTextShows) {
   EXPECT_TRUE(rc::check([] {
     const auto kinds = *rc::gen::inRange<Index>(1, 7);
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story = write_lookup({kinds}, random_chooser({seed, 1, 2}));
+    const Story story = lookup(kinds)(random_chooser({seed, 1, 2}));
     const std::vector<Piece> all = pieces(decode_utf8(story.text, "lookup"));
     std::set<std::pair<int, int>> squares;
     for (const Piece& piece : all) squares.insert({piece.x, piece.y});
@@ -154,7 +155,7 @@ TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
   // Squares 0, 5, 10 of the first column, 1 and 6 of the second.
   const std::vector<std::uint64_t> choices = {0, 0, 4, 0, 8, 0, 0, 0, 3, 0};
   std::size_t next = 0;
-  const Story story = write_lookup({1}, [&](std::uint64_t, std::string_view) {
+  const Story story = lookup(1)([&](std::uint64_t, std::string_view) {
     return next < choices.size() ? choices[next++] : std::uint64_t{0};
   });
   const std::u32string line = decode_utf8(story.text, "lookup");

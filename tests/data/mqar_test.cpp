@@ -1,5 +1,3 @@
-#include "data/mqar.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -12,9 +10,17 @@
 #include "autograd/base/error.h"
 #include "autograd/base/utf8.h"
 #include "data/corpus.h"
+#include "data/grammar.h"
 
 namespace headcount {
 namespace {
+
+StoryGrammar mqar(Index pairs, Index length, bool random_fill, Index symbols = 8192) {
+  return grammar("mqar", {{"pairs", pairs},
+                          {"line-length", length},
+                          {"fill", random_fill ? "random" : "dots"},
+                          {"symbols", symbols}});
+}
 
 // Number that zoology has for a character: 0 for a dot.
 Index number(char32_t symbol) { return symbol == U'.' ? 0 : static_cast<Index>(symbol) - 0x4E00; }
@@ -26,8 +32,7 @@ TEST(Mqar, AsksForEachKeyOnceAndLeadsBackToItsValue) {
     const auto random_fill = *rc::gen::arbitrary<bool>();
     const Index symbols = 2 * *rc::gen::inRange<Index>(pairs + 1, 5000);
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story =
-        write_mqar({pairs, length, random_fill, symbols}, random_chooser({seed, 1, 2}));
+    const Story story = mqar(pairs, length, random_fill, symbols)(random_chooser({seed, 1, 2}));
     const std::u32string line = decode_utf8(story.text, "mqar");
     RC_ASSERT(std::ssize(line) == length);
     RC_ASSERT(std::ssize(story.distances) == length);
@@ -67,21 +72,21 @@ TEST(Mqar, DrawsPlacesOfQuestionsByThePowerLaw) {
   constexpr int kLines = 20'000;
   int first = 0;
   for (std::uint32_t i = 0; i < kLines; ++i)
-    first += write_mqar({1, 6, false}, random_chooser({3, 1, i})).distances[3] > 0;
+    first += mqar(1, 6, false)(random_chooser({3, 1, i})).distances[3] > 0;
   const double expected = 1 / (1 + std::pow(2, -0.99));
   EXPECT_NEAR(first / static_cast<double>(kLines), expected, 0.01);  // 3 standard errors
 }
 
 TEST(Mqar, CountsTheNatsOfItsChoices) {
-  const Story story = write_mqar({1, 4, false}, random_chooser({3, 1, 0}));
+  const Story story = mqar(1, 4, false)(random_chooser({3, 1, 0}));
   EXPECT_NEAR(story.nats, std::log(4095.0) + std::log(4096.0), 1e-12);
 }
 
 TEST(Mqar, RefusesLinesThatAreTooShortForTheirPairs) {
-  EXPECT_THROW(write_mqar({4, 14, true}, random_chooser({})), ShapeError);
-  EXPECT_THROW(write_mqar({4, 17, true}, random_chooser({})), ShapeError);
-  EXPECT_THROW(write_mqar({4, 16, true, 8}, random_chooser({})), ShapeError);
-  EXPECT_THROW(write_mqar({4, 16, true, 11}, random_chooser({})), ShapeError);
+  EXPECT_THROW(mqar(4, 14, true)(random_chooser({})), ShapeError);
+  EXPECT_THROW(mqar(4, 17, true)(random_chooser({})), ShapeError);
+  EXPECT_THROW(mqar(4, 16, true, 8)(random_chooser({})), ShapeError);
+  EXPECT_THROW(mqar(4, 16, true, 11)(random_chooser({})), ShapeError);
 }
 
 TEST(MqarCorpus, HidesItsAnswersAndKnowsWhatGuessersScore) {

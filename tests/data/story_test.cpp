@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "data/every_story.h"
-#include "data/lookup.h"
+#include "data/grammar.h"
 #include "data/tales.h"
 
 namespace headcount {
@@ -16,15 +16,6 @@ namespace {
 
 double sum(const std::vector<double>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0);
-}
-
-TEST(CommonestIs, SharesItsGuessAmongThoseThatAreAsCommon) {
-  EXPECT_EQ(hit_by_commonest('a', {}, 0.2), 0.2);
-  EXPECT_EQ(hit_by_commonest('a', {{'a', 0}, {'b', 0}}, 0.2), 0.2);
-  EXPECT_EQ(hit_by_commonest('a', {{'a', 2}, {'b', 1}}, 0.2), 1);
-  EXPECT_EQ(hit_by_commonest('b', {{'a', 2}, {'b', 1}}, 0.2), 0);
-  EXPECT_EQ(hit_by_commonest('c', {{'a', 2}, {'b', 2}}, 0.2), 0);
-  EXPECT_EQ(hit_by_commonest('b', {{'a', 2}, {'b', 2}, {'c', 1}}, 0.2), 0.5);
 }
 
 TEST(NatsOfCharacters, AreThoseOfAllStoriesThatBeginAlike) {
@@ -53,9 +44,8 @@ TEST(NatsOfCharacters, AreThoseOfAllStoriesThatBeginAlike) {
 
 TEST(NatsOfCharacters, AddUpToThoseOfTheStory) {
   const auto tale = [](const Chooser& chooser) { return tell_tale({}, chooser); };
-  const auto lookup = [](const Chooser& chooser) { return write_lookup({}, chooser); };
   for (std::uint32_t i = 0; i < 3; ++i) {
-    for (const StoryGrammar& write : {StoryGrammar(tale), StoryGrammar(lookup)}) {
+    for (const StoryGrammar& write : {StoryGrammar(tale), grammar("lookup")}) {
       const Story story = write(random_chooser({7, 1, i}));
       const std::vector<double> nats = nats_of_characters(write, story.text);
       ASSERT_EQ(nats.size(), story.distances.size());

@@ -8,7 +8,6 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/utf8.h"
-#include "data/encoded_text.h"
 
 namespace headcount {
 namespace {

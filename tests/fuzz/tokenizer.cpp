@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/error.h"
-#include "data/encoded_text.h"
+#include "data/vocabulary.h"
 
 using namespace headcount;
 

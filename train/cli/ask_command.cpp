@@ -6,7 +6,7 @@
 
 #include "autograd/base/text.h"
 #include "autograd/base/utf8.h"
-#include "data/questions.h"
+#include "data/corpus.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"

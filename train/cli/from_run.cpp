@@ -4,7 +4,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
-#include "data/encoded_text.h"
+#include "data/vocabulary.h"
 #include "models/cost.h"
 
 namespace headcount {

@@ -50,7 +50,7 @@ export const commonSettings = [
 export const hasSetting = (setting, text) =>
   !setting.not?.includes(text) && (!setting.only || setting.only.includes(text));
 
-// --- Lookups: data/lookup.h has the grammar.
+// --- Lookups: data/lookup.cpp has the grammar.
 
 export const kSide = 5, kPieces = 5, kValues = 4;
 export const kSquares = kSide * kSide;

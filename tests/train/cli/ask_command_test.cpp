@@ -5,7 +5,7 @@
 #include <string>
 
 #include "data/built_in.h"
-#include "data/questions.h"
+#include "data/corpus.h"
 #include "train/run_program.h"
 
 namespace headcount {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/questions.h"
+#include "data/corpus.h"
 
 namespace headcount::page {
 

@@ -1,6 +1,4 @@
 // Texts as tokens.
-#include "data/encoded_text.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -13,6 +11,7 @@
 #include "data/corpus.h"
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
+#include "data/vocabulary.h"
 
 namespace headcount {
 namespace {
