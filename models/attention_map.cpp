@@ -5,8 +5,7 @@
 namespace headcount {
 
 std::span<const Real> HeadMap::row(Index token) const {
-  return std::span(weights).subspan(static_cast<std::size_t>(token * length),
-                                    static_cast<std::size_t>(length));
+  return std::span(weights).subspan(token * length, length);
 }
 
 double HeadMap::entropy(Index token) const {
@@ -24,7 +23,7 @@ double HeadMap::entropy(Index token) const {
 
 std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
                                                  std::span<const std::int32_t> tokens) {
-  std::vector<AttentionStats> stats(static_cast<std::size_t>(model.plan()->layers));
+  std::vector<AttentionStats> stats(model.plan()->layers);
   for (AttentionStats& layer : stats) layer.keeps_weights = true;
   Tape tape(model.parameters());
   model.logits(tape, tokens, 1, stats);
@@ -32,7 +31,7 @@ std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
   std::vector<std::vector<HeadMap>> maps;
   for (Index layer = 0; layer < model.plan()->layers; ++layer) {
     const bool sinks = model.plan()->layer_attention(layer).sinks;
-    const std::vector<Real>& weights = stats[static_cast<std::size_t>(layer)].weights;
+    const std::vector<Real>& weights = stats[layer].weights;
     std::vector<HeadMap>& heads = maps.emplace_back();
     for (auto head = weights.begin(); head != weights.end(); head += length * length)
       heads.push_back({length, {head, head + length * length}, sinks});

@@ -87,7 +87,7 @@ bool mixes_values(const ResolvedModel& model) {
 template <class MemoryOf>
 Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                        Index first, const MemoryOf& memory_of, OnTape held) const {
-  const Index length = static_cast<Index>(tokens.size()) / sequences;
+  const Index length = std::ssize(tokens) / sequences;
   if (first + length > plan_->context) {
     throw ShapeError("a sequence of ", first + length, " tokens is longer than the context of ",
                      plan_->context);
@@ -97,8 +97,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
   if (embed_positions_) {
     auto* const positions = tape.scratch_of<std::int32_t>(length);
     std::iota(positions, positions + length, static_cast<std::int32_t>(first));
-    const std::span<const std::int32_t> ids(positions, static_cast<std::size_t>(length));
-    x = add(x, (*embed_positions_)(tape, ids, {length}));
+    x = add(x, (*embed_positions_)(tape, std::span(positions, length), {length}));
   }
   x = drop(x);
   std::vector<Memory> kept(plan_->cycle.size());  // of the layers that others may share
@@ -168,14 +167,13 @@ std::pair<Var, std::span<const std::int32_t>> counted_rows(Var x,
   auto* const places = x.tape->scratch_of<std::int32_t>(2 * count);
   auto* const counted = places + count;
   for (Index row = 0, next = 0; row < rows; ++row) {
-    const std::int32_t target = targets[static_cast<std::size_t>(row)];
+    const std::int32_t target = targets[row];
     if (target == kNoTarget) continue;
     places[next] = static_cast<std::int32_t>(row);
     counted[next++] = target;
   }
-  const auto size = static_cast<std::size_t>(count);
-  return {embedding(reshape(x, {rows, x.shape().last()}), {places, size}, {count}),
-          {counted, size}};
+  return {embedding(reshape(x, {rows, x.shape().last()}), std::span(places, count), {count}),
+          std::span(counted, count)};
 }
 
 }  // namespace
@@ -210,44 +208,37 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,
                                                    const FormOfKind& forms) const {
-  const auto form_of = [&](const AttentionPlan& attention) -> std::string {
-    const auto wanted = forms.find(attention.kind().name);
-    if (wanted == forms.end()) return "";
-    const auto has_it = [&](const AttentionPlan& other) {
-      const std::vector<std::string_view> all = attention_forms(other);
-      return std::ranges::find(all, wanted->second) != all.end();
-    };
-    const auto of_kind_with_it = [&](const AttentionPlan& other) {
-      return &other.kind() == &attention.kind() && has_it(other);
-    };
-    // A form that no layer of the kind has is left for `make_cache` to refuse.
-    const bool elsewhere = !has_it(attention) && std::ranges::any_of(plan_->cycle, of_kind_with_it);
-    return elsewhere ? "" : wanted->second;
-  };
   require_parts(plan_, options.rounding);
   std::vector<LayerCache> caches;
   for (Index layer = 0; layer < plan_->layers; ++layer) {
     const AttentionPlan& attention = plan_->layer_attention(layer);
     const std::vector<Kept> of_block = kept_by_block(*plan_, attention);
     CacheOptions own = options;
-    own.form = form_of(attention);
+    const auto wanted = forms.find(attention.kind().name);
+    const auto has_it = [&](const AttentionPlan& other) {
+      const std::vector<std::string_view> all = attention_forms(other);
+      return &other.kind() == &attention.kind() &&
+             std::ranges::find(all, wanted->second) != all.end();
+    };
+    // A form that no layer of the kind has is left for `make_cache` to refuse.
+    if (wanted != forms.end() && (has_it(attention) || std::ranges::none_of(plan_->cycle, has_it)))
+      own.form = wanted->second;
     caches.push_back(make_cache(attention, own, of_block));
   }
   return caches;
 }
 
-template <class MemoryOf>
-Var LanguageModel::cross_entropy_of(Tape& tape, std::span<const std::int32_t> tokens,
-                                    std::span<const std::int32_t> targets, Index sequences,
-                                    const MemoryOf& memory_of) const {
+Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
+                        std::span<const std::int32_t> targets, Index sequences,
+                        std::vector<Var>* of_layers) const {
+  const auto memory_of = [&](std::size_t) {
+    Memory memory;
+    if (of_layers != nullptr) memory.collect_losses_in(*of_layers);
+    return memory;
+  };
   const Var x = run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers);
   const auto [rows, counted] = counted_rows(x, targets);
   return cross_entropy(head(rows), counted);
-}
-
-Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
-                        std::span<const std::int32_t> targets, Index sequences) const {
-  return cross_entropy_of(tape, tokens, targets, sequences, [](std::size_t) { return Memory(); });
 }
 
 LanguageModel::TrainingLoss LanguageModel::training_loss(Tape& tape,
@@ -255,12 +246,7 @@ LanguageModel::TrainingLoss LanguageModel::training_loss(Tape& tape,
                                                          std::span<const std::int32_t> targets,
                                                          Index sequences) const {
   std::vector<Var> of_layers;
-  const Var of_outputs = cross_entropy_of(tape, tokens, targets, sequences, [&](std::size_t) {
-    Memory memory;
-    memory.collect_losses_in(of_layers);
-    return memory;
-  });
-  TrainingLoss losses{of_outputs, {}};
+  TrainingLoss losses{loss(tape, tokens, targets, sequences, &of_layers), {}};
   for (const Var loss : of_layers)
     losses.of_layers = losses.of_layers ? add(*losses.of_layers, loss) : loss;
   return losses;

@@ -51,9 +51,9 @@ class LanguageModel {
              std::span<AttentionStats> stats = {},
              std::span<const std::int32_t> targets = {}) const;
   /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar. Logits are computed for
-  /// the targets that count alone.
+  /// the targets that count alone. Losses of layers are added to `of_layers`, if given.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
-           Index sequences) const;
+           Index sequences, std::vector<Var>* of_layers = nullptr) const;
   /// What training minimises: the mean over the targets that count, and, of layers that have losses
   /// of their own (see Memory::collect_losses_in), the sum of these means over all tokens.
   struct TrainingLoss {
@@ -94,11 +94,6 @@ class LanguageModel {
           const MemoryOf& memory_of, OnTape held) const;
   Var head(Var x) const;         // logits from the residual stream
   Var finite_head(Var x) const;  // the same; throws NonFiniteError with the likely cause
-  // Cross-entropy of the tokens that `memory_of` gives memory to, as `run` takes it.
-  template <class MemoryOf>
-  Var cross_entropy_of(Tape& tape, std::span<const std::int32_t> tokens,
-                       std::span<const std::int32_t> targets, Index sequences,
-                       const MemoryOf& memory_of) const;
 
   ModelPlan plan_;
   Index vocabulary_;

@@ -12,40 +12,36 @@ namespace headcount {
 
 namespace {
 
-struct Candidate {
-  std::int32_t token;
-  double weight;  // proportional to its probability
-};
-
-// All tokens, likeliest first; equally likely tokens in their own order.
-std::vector<Candidate> candidates(std::span<const Real> logits, double temperature) {
-  const auto greatest = static_cast<double>(*std::ranges::max_element(logits));
-  std::vector<Candidate> all;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    all.push_back({static_cast<std::int32_t>(i),
-                   std::exp((static_cast<double>(logits[i]) - greatest) / temperature)});
+// All tokens with numbers proportional to their probabilities, likeliest first; equally likely
+// tokens in their own order.
+std::vector<TokenProbability> candidates(std::span<const Real> logits, double temperature) {
+  const auto greatest = static_cast<double>(std::ranges::max(logits));
+  std::vector<TokenProbability> all;
+  for (const Real logit : logits) {
+    all.push_back({static_cast<std::int32_t>(all.size()),
+                   std::exp((static_cast<double>(logit) - greatest) / temperature)});
   }
-  std::ranges::stable_sort(all, std::ranges::greater{}, &Candidate::weight);
+  std::ranges::stable_sort(all, std::ranges::greater{}, &TokenProbability::probability);
   return all;
 }
 
-double total_weight(const std::vector<Candidate>& list) {
+double total(const std::vector<TokenProbability>& list) {
   return std::accumulate(list.begin(), list.end(), 0.0,
-                         [](double sum, const Candidate& c) { return sum + c.weight; });
+                         [](double sum, const TokenProbability& c) { return sum + c.probability; });
 }
 
-void filter(std::vector<Candidate>& list, const SamplingOptions& options) {
-  if (options.top_k > 0 && options.top_k < std::ssize(list))
-    list.resize(static_cast<std::size_t>(options.top_k));
+void filter(std::vector<TokenProbability>& list, const SamplingOptions& options) {
+  if (options.top_k > 0 && options.top_k < std::ssize(list)) list.resize(options.top_k);
   if (options.top_p < 1) {
-    const double enough = options.top_p * total_weight(list);
+    const double enough = options.top_p * total(list);
     double reached = 0;
     std::size_t count = 0;
-    while (count < list.size() && (count == 0 || reached < enough)) reached += list[count++].weight;
+    while (count < list.size() && (count == 0 || reached < enough))
+      reached += list[count++].probability;
     list.resize(count);
   }
-  const double threshold = options.min_p * list.front().weight;
-  std::erase_if(list, [threshold](const Candidate& c) { return c.weight < threshold; });
+  const double threshold = options.min_p * list.front().probability;
+  std::erase_if(list, [threshold](const TokenProbability& c) { return c.probability < threshold; });
 }
 
 }  // namespace
@@ -55,16 +51,24 @@ std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& o
   if (options.temperature == 0) {
     return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
   }
-  std::vector<Candidate> list = candidates(logits, options.temperature);
+  std::vector<TokenProbability> list = candidates(logits, options.temperature);
   filter(list, options);
   const RandomKey key{options.seed, random_stream("sampling"),
                       static_cast<std::uint32_t>(sequence)};
-  double left = random_uniform(key, static_cast<std::uint64_t>(position)) * total_weight(list);
-  for (const Candidate& c : list) {
-    left -= c.weight;
+  double left = random_uniform(key, static_cast<std::uint64_t>(position)) * total(list);
+  for (const TokenProbability& c : list) {
+    left -= c.probability;
     if (left < 0) return c.token;
   }
   return list.back().token;
+}
+
+std::vector<TokenProbability> likeliest_tokens(std::span<const Real> logits, Index most) {
+  std::vector<TokenProbability> list = candidates(logits, 1);
+  const double sum = total(list);
+  list.resize(std::min(most, std::ssize(list)));
+  for (TokenProbability& each : list) each.probability /= sum;
+  return list;
 }
 
 namespace {
@@ -78,24 +82,23 @@ class Generator {
             const GenerationOptions& options)
       : model_(model), options_(options), tape_(model.parameters()) {
     if (prompt.empty()) throw ShapeError("the prompt must have at least one character");
-    const auto context = static_cast<std::size_t>(model.plan()->context);
-    if (prompt.size() > context && !options.slide) {
+    const Index context = model.plan()->context;
+    if (std::ssize(prompt) > context && !options.slide) {
       throw ShapeError("the prompt of ", prompt.size(),
                        " characters is longer than the context of ", context,
                        "; shorten it or let the text slide");
     }
-    if (prompt.size() > context) prompt = prompt.last(context);
-    texts_.assign(static_cast<std::size_t>(options.decode.sequences),
-                  {prompt.begin(), prompt.end()});
+    if (std::ssize(prompt) > context) prompt = prompt.last(context);
+    texts_.assign(options.decode.sequences, {prompt.begin(), prompt.end()});
   }
 
   bool beyond_context() const {
-    return texts_.front().size() - start_ > static_cast<std::size_t>(model_.plan()->context);
+    return std::ssize(texts_.front()) - start_ > model_.plan()->context;
   }
 
   // Makes room for more tokens: the newer half of the context stays.
   void slide() {
-    start_ += static_cast<std::size_t>((model_.plan()->context + 1) / 2);
+    start_ += (model_.plan()->context + 1) / 2;
     decoder_.reset();
   }
 
@@ -106,10 +109,10 @@ class Generator {
     DecodeOptions options = options_.decode;
     if (one_for_all) options.sequences = 1;
     if (options_.cache && !decoder_) decoder_.emplace(model_, options);
-    const Index seen = static_cast<Index>(start_) + (decoder_ ? decoder_->length() : 0);
+    const Index seen = start_ + (decoder_ ? decoder_->length() : 0);
     tokens_.clear();
     for (Index b = 0; b < options.sequences; ++b) {
-      const std::vector<std::int32_t>& text = texts_[static_cast<std::size_t>(b)];
+      const std::vector<std::int32_t>& text = texts_[b];
       tokens_.insert(tokens_.end(), text.begin() + seen, text.end());
     }
     tape_.reset();
@@ -117,10 +120,9 @@ class Generator {
         decoder_ ? decoder_->feed(tokens_)
                  : model_.logits(tape_, tokens_, options.sequences).value();
     // Logits [sequences, T, vocabulary]: the last token's are wanted.
-    const auto width = static_cast<std::size_t>(model_.vocabulary());
-    const std::size_t per_text = logits.size() / static_cast<std::size_t>(options.sequences);
+    const Index width = model_.vocabulary(), per_text = std::ssize(logits) / options.sequences;
     logits_.clear();
-    for (std::size_t b = 0; b < texts_.size(); ++b) {
+    for (Index b = 0; b < std::ssize(texts_); ++b) {
       const auto row = logits.subspan((one_for_all ? 1 : b + 1) * per_text - width, width);
       logits_.insert(logits_.end(), row.begin(), row.end());
     }
@@ -128,7 +130,7 @@ class Generator {
     return logits_;
   }
 
-  void append(std::size_t sequence, std::int32_t token) { texts_[sequence].push_back(token); }
+  void append(Index sequence, std::int32_t token) { texts_[sequence].push_back(token); }
   Index cache_bytes() const { return decoder_ ? decoder_->cache_bytes() : 0; }
 
  private:
@@ -137,29 +139,12 @@ class Generator {
   Tape tape_;
   std::optional<Decoder> decoder_;
   std::vector<std::vector<std::int32_t>> texts_;
-  std::size_t start_ = 0;  // first token that the model still sees
+  Index start_ = 0;  // first token that the model still sees
   std::vector<std::int32_t> tokens_;
   std::vector<Real> logits_;
 };
 
 }  // namespace
-
-std::vector<TokenProbability> likeliest_tokens(std::span<const Real> logits, Index most) {
-  std::vector<TokenProbability> all;
-  const auto greatest = static_cast<double>(std::ranges::max(logits));
-  double sum = 0;
-  for (const Real logit : logits) {
-    all.push_back(
-        {static_cast<std::int32_t>(all.size()), std::exp(static_cast<double>(logit) - greatest)});
-    sum += all.back().probability;
-  }
-  const Index count = std::min(most, std::ssize(all));
-  std::ranges::partial_sort(all, all.begin() + count, std::ranges::greater(),
-                            &TokenProbability::probability);
-  all.resize(static_cast<std::size_t>(count));
-  for (TokenProbability& each : all) each.probability /= sum;
-  return all;
-}
 
 bool is_stopped(std::span<const std::int32_t> text,
                 const std::vector<std::vector<std::int32_t>>& stops) {
@@ -173,19 +158,18 @@ GenerationResult generate(const LanguageModel& model, std::span<const std::int32
                           const std::function<void(Index, std::int32_t)>& on_token) {
   Generator generator(model, prompt, options);
   GenerationResult result;
-  result.texts.resize(static_cast<std::size_t>(options.decode.sequences));
-  const auto width = static_cast<std::size_t>(model.vocabulary());
+  result.texts.resize(options.decode.sequences);
+  const Index width = model.vocabulary();
   for (Index i = 0; i < options.tokens; ++i) {
     const Clock::time_point begin = Clock::now();
     const std::span<const Real> logits = generator.next();
-    const auto position = static_cast<Index>(prompt.size()) + i;
-    for (std::size_t b = 0; b < result.texts.size(); ++b) {
+    for (Index b = 0; b < options.decode.sequences; ++b) {
       const std::int32_t token = sample_token(logits.subspan(b * width, width), options.sampling,
-                                              position, static_cast<Index>(b));
+                                              std::ssize(prompt) + i, b);
       generator.append(b, token);  // to an ended text as well: all have one length
       if (is_stopped(result.texts[b], options.stops)) continue;
       result.texts[b].push_back(token);
-      if (on_token) on_token(static_cast<Index>(b), token);
+      if (on_token) on_token(b, token);
     }
     result.cache_bytes = std::max(result.cache_bytes, generator.cache_bytes());
     (i == 0 ? result.prefill_seconds : result.decode_seconds) +=
