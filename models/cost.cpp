@@ -66,8 +66,8 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
         row.costs.linear_macs_per_token += weights;
       }
     }
-    const KeptNumbers kept = kept_numbers(model, context);
-    row.costs.cache_elements = kept.elements + kept.states;
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
+    row.costs.cache_elements = kv_cache_bytes(model, context).value() / kBytes;
     row.attention = model->attention + suffix;
     row.notes = attention_notes(model);
     row.cache_bytes = kv_cache_bytes(model, context, rounding);
@@ -82,19 +82,6 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
 std::span<const Index> long_contexts() {
   static constexpr std::array<Index, 3> kContexts = {1 << 12, 1 << 17, 1 << 20};
   return kContexts;
-}
-
-KeptNumbers kept_numbers(const ModelPlan& model, Index context) {
-  KeptNumbers all;
-  for (std::size_t place = 0; place < model->cycle.size(); ++place) {
-    const KeptNumbers one = kept_numbers(model->cycle[place], context);
-    const Count layers = layers_at(model, place);
-    all.elements += layers * one.elements;
-    all.states += layers * one.states;
-    for (const CanonPart& part : canon_parts(*model, model->cycle[place]))
-      all.states += layers * part.channels * (part.taps - 1);
-  }
-  return all;
 }
 
 double bytes_of_number(const Kept& kept, const CacheRounding& rounding) {

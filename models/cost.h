@@ -32,13 +32,11 @@ struct Costs {
 /// Bytes of a number of a state in a cache of any type: states are never rounded.
 inline constexpr Index kStateBytes = sizeof(Real);
 
-/// Count of numbers that the cache stores for one sequence of `context` tokens, over all layers.
-/// Throws ShapeError if it overflows 64 bits, as all functions of this file do.
-KeptNumbers kept_numbers(const ModelPlan& model, Index context);
 /// Bytes of a number of `kept`, with its part of the scale of a group.
 double bytes_of_number(const Kept& kept, const CacheRounding& rounding);
 /// Bytes of the KV cache of one sequence of `context` tokens. Throws SettingError for a part of
-/// `rounding` that the model does not cache.
+/// `rounding` that the model does not cache, ShapeError if they overflow 64 bits, as all functions
+/// of this file do.
 Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheRounding& rounding = {});
 /// Bytes of the KV cache per token of a sequence as long as the model's context.
 double kv_cache_bytes_per_token(const ModelPlan& model, const CacheRounding& rounding = {});

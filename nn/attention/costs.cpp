@@ -70,18 +70,6 @@ std::vector<Kept> cache_parts(const AttentionPlan& plan) { return observe(plan).
 
 std::optional<Shape> values_to_mix(const AttentionPlan& plan) { return observe(plan).values; }
 
-KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
-  KeptNumbers all;
-  for (const Kept& kept : cache_parts(plan)) {
-    const Index rows = kept.per_sequence ? 1
-                       : kept.block > 0  ? context / kept.block
-                                         : plan.cached_tokens(context);
-    const bool as_real = kept.per_sequence || kept.exact;
-    (as_real ? all.states : all.elements) += Count(rows) * kept.heads * kept.width;
-  }
-  return all;
-}
-
 std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan, Index context) {
   std::vector<AttentionCosts> all;
   const auto name_of = [&](std::string_view form) {

@@ -18,14 +18,6 @@ std::vector<Kept> cache_parts(const AttentionPlan& plan);
 /// passes no values through Attention::mixed_values.
 std::optional<Shape> values_to_mix(const AttentionPlan& plan);
 
-/// Size of one layer's cache for one sequence.
-struct KeptNumbers {
-  Count elements;
-  Count states;  ///< further elements, never rounded: states, exact rows
-};
-/// Size of the cache after `context` tokens; with a window, at most that of the window's tokens.
-KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
-
 /// Costs of one form of a layer at a context; MACs are multiply-accumulates.
 struct AttentionCosts {
   std::string name;             ///< the kind; forms after the first add their own: "mla-absorbed"

@@ -21,7 +21,7 @@ LayerConfig of_kind(std::string_view kind, Index heads = 8, Index dim = 256) {
 }
 
 Index cache_elements(const LayerConfig& config) {
-  return kept_numbers(resolved(config), 1).elements.value();
+  return cached_bytes(cache_parts(resolved(config)), {.capacity = 1}).value() / Index{sizeof(Real)};
 }
 
 std::string error_of(const LayerConfig& config) {
@@ -160,9 +160,8 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   EXPECT_EQ(cache_elements(latent_bias), 8 * (32 + 32 + 10));
   LayerConfig fox = of_kind("fox");
   set(fox, "kv-heads", 2);
-  const KeptNumbers kept = kept_numbers(resolved(fox), 1);
-  EXPECT_EQ(kept.elements, 2 * 2 * 32);
-  EXPECT_EQ(kept.states, 8);
+  EXPECT_EQ(cached_bytes(cache_parts(resolved(fox)), {.capacity = 1, .rounding = CacheType::bf16}),
+            2 * 2 * 32 * 2 + 8 * Index{sizeof(Real)});  // forget gates are not rounded
 }
 
 // DeepSeek-V3 caches 512 + 64 elements per token; Llama 3 8B has 8 KV heads of 128.

@@ -52,10 +52,14 @@ Json cache_json(const LanguageModel& model) {
   const ModelPlan& plan = model.plan();
   const std::vector<LayerCache> caches = model.make_caches({.capacity = plan->context});
   Json layers = Json::array();
-  for (Index layer = 0; layer < plan->layers; ++layer)
-    layers.push_back(layer_json(model, layer, caches[static_cast<std::size_t>(layer)]));
+  Index states = 0;
+  for (Index layer = 0; layer < plan->layers; ++layer) {
+    const LayerCache& cache = caches[static_cast<std::size_t>(layer)];
+    layers.push_back(layer_json(model, layer, cache));
+    for (const Kept& kept : cache.keeps()) states += kept.per_sequence ? bytes_per_row(kept) : 0;
+  }
   return {{"bytes_per_token", kv_cache_bytes_per_token(plan)},
-          {"state_bytes", kept_numbers(plan, 0).states.value() * kStateBytes},
+          {"state_bytes", states},
           {"bytes_at_context", kv_cache_bytes(plan, plan->context).value()},
           {"layers", layers}};
 }
