@@ -60,8 +60,8 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
       row.costs.decode_attention_macs += layers * one.decode_macs;
       row.costs.decode_expansion_macs += layers * one.expansion_macs;
       add_kept(row.costs, attention, layers);
-      for (const CanonPart& part : canon_parts(*model, attention)) {
-        const Count weights = layers * part.channels * part.taps;
+      for (const Kept& kept : kept_by_block(*model, attention)) {
+        const Count weights = layers * canon_weights(kept);
         row.costs.parameters += weights;
         row.costs.linear_macs_per_token += weights;
       }

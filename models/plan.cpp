@@ -168,23 +168,17 @@ nlohmann::ordered_json common_settings(const std::vector<LayerSpec>& pattern, co
 
 }  // namespace
 
-std::vector<CanonPart> canon_parts(const ResolvedModel& model, const AttentionPlan& layer) {
-  std::vector<CanonPart> parts;
+std::vector<Kept> kept_by_block(const ResolvedModel& model, const AttentionPlan& layer) {
+  std::vector<Kept> keeps;
   const auto add = [&](char place, const char* name, Index channels) {
-    if (layer.canon.has(place)) parts.push_back({name, channels, layer.canon_taps});
+    if (layer.canon.has(place))
+      keeps.push_back(
+          {.name = name, .heads = layer.canon_taps - 1, .width = channels, .per_sequence = true});
   };
   add('A', "canonA", model.dim);
   add('C', "canonC", model.dim);
   if (model.activation == Activation::swiglu) add('D', "canonD_gate", model.ffn_dim);
   add('D', "canonD_up", model.ffn_dim);
-  return parts;
-}
-
-std::vector<Kept> kept_by_block(const ResolvedModel& model, const AttentionPlan& layer) {
-  std::vector<Kept> keeps;
-  for (const CanonPart& part : canon_parts(model, layer))
-    keeps.push_back(
-        {.name = part.name, .heads = part.taps - 1, .width = part.channels, .per_sequence = true});
   return keeps;
 }
 

@@ -52,14 +52,11 @@ struct ResolvedModel : ModelSettings {
   }
 };
 
-/// A part of the Canon layers A, C and D of a block, outside of its attention.
-struct CanonPart {
-  std::string name;  ///< of its state: "canonD_up"
-  Index channels, taps;
-};
-std::vector<CanonPart> canon_parts(const ResolvedModel& model, const AttentionPlan& layer);
-/// States of these parts, in the cache of a layer.
+/// States of the Canon layers A, C and D of a block, outside of its attention, in the cache of its
+/// layer: of "canonD_up" and others the last taps - 1 inputs of all channels.
 std::vector<Kept> kept_by_block(const ResolvedModel& model, const AttentionPlan& layer);
+/// Weights of the Canon layer with the state `kept`: one a tap and channel.
+inline Count canon_weights(const Kept& kept) { return Count(kept.heads + 1) * kept.width; }
 
 /// Resolved model, constant. Only `resolve_model` makes one.
 class ModelPlan {

@@ -86,8 +86,8 @@ DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,
                         {"block", kept.block},
                         {"bytes", bytes_of_number(kept, rounding)}});
     }
-    for (const CanonPart& part : canon_parts(*model, attention))
-      blocks.push_back(state_block(part.name, Count(part.channels) * (part.taps - 1)));
+    for (const Kept& kept : kept_by_block(*model, attention))
+      blocks.push_back(state_block(kept.name, Count(kept.heads) * kept.width));
     layers.push_back(std::move(blocks));
   }
   return {name, std::move(layers), [model, rounding](Index context) {
