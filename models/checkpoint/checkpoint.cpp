@@ -39,34 +39,6 @@ std::vector<std::string> weight_files(const fs::path& folder) {
   return names;
 }
 
-// Checksums by file name, from SHA256SUMS; nothing if it is not there.
-std::optional<std::map<std::string, std::string>> read_sums(const fs::path& folder) {
-  const fs::path path = folder / kSumsFile;
-  if (!is_there(path)) return std::nullopt;
-  constexpr std::size_t kDigits = 64, kName = 66;  // two spaces between
-  std::map<std::string, std::string> sums;
-  const std::string text = read_file(path);
-  for (const std::string_view line : split_text(text, '\n')) {
-    if (line.empty()) continue;
-    const std::string name(line.substr(std::min(kName, line.size())));
-    if (name.empty() || name.find('/') != std::string::npos)
-      throw DataError(path.string(), " is damaged: ", headcount::quoted(line));
-    sums.emplace(name, line.substr(0, kDigits));
-  }
-  return sums;
-}
-
-// Checks that SHA256SUMS, if there is one, names each of `files`, and returns its checksums.
-std::map<std::string, std::string> sums_of(const fs::path& folder,
-                                           std::span<const std::string> files) {
-  const auto sums = read_sums(folder);
-  for (const std::string& name : files) {
-    if (sums && !sums->contains(name))
-      throw DataError((folder / kSumsFile).string(), " is damaged: it has no line for ", name);
-  }
-  return sums.value_or(std::map<std::string, std::string>());
-}
-
 }  // namespace
 
 void save_checkpoint(const fs::path& folder, const LanguageModel& model,
@@ -96,8 +68,25 @@ void write_safetensors(const fs::path& path, std::span<const TensorSource> tenso
   file.flush();
 }
 
-void require_sums(const fs::path& folder, std::span<const std::string> files) {
-  sums_of(folder, files);
+std::map<std::string, std::string> require_sums(const fs::path& folder,
+                                                std::span<const std::string> files) {
+  const fs::path path = folder / kSumsFile;
+  if (!is_there(path)) return {};
+  constexpr std::size_t kDigits = 64, kName = 66;  // two spaces between
+  std::map<std::string, std::string> sums;
+  const std::string text = read_file(path);
+  for (const std::string_view line : split_text(text, '\n')) {
+    if (line.empty()) continue;
+    const std::string name(line.substr(std::min(kName, line.size())));
+    if (name.empty() || name.find('/') != std::string::npos)
+      throw DataError(path.string(), " is damaged: ", headcount::quoted(line));
+    sums.emplace(name, line.substr(0, kDigits));
+  }
+  for (const std::string& name : files) {
+    if (!sums.contains(name))
+      throw DataError(path.string(), " is damaged: it has no line for ", name);
+  }
+  return sums;
 }
 
 fs::path checkpoint_of(const fs::path& run, Index step) {
@@ -133,7 +122,7 @@ Checkpoint load_checkpoint(const fs::path& folder, NonFinite allowed) {
   std::vector<std::string> needed = weights;
   needed.insert(needed.end(), {kConfigFile, kTokenizerFile});
   if (is_there(folder / kTokenizerConfigFile)) needed.push_back(kTokenizerConfigFile);
-  for (const auto& [name, sum] : sums_of(folder, needed)) {
+  for (const auto& [name, sum] : require_sums(folder, needed)) {
     if (sha256_hex(read_bytes(folder / name)) == sum) continue;
     throw DataError((folder / name).string(), " is damaged: its checksum is not the one in ",
                     kSumsFile, "; take another checkpoint, or make it anew");

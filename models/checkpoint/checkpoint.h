@@ -43,9 +43,10 @@ Safetensors open_safetensors(const std::filesystem::path& path);
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorSource> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
-/// Checks that SHA256SUMS, if there is one, names each of `files`; if not, its end was cut off.
-/// Throws DataError.
-void require_sums(const std::filesystem::path& folder, std::span<const std::string> files);
+/// Checksums by file name, from SHA256SUMS, if there is one. Throws DataError unless it names each
+/// of `files`: if not, its end was cut off.
+std::map<std::string, std::string> require_sums(const std::filesystem::path& folder,
+                                                std::span<const std::string> files);
 
 /// Folder of a run that holds its checkpoints, each in a folder step-N.
 inline constexpr const char* kCheckpoints = "checkpoints";
