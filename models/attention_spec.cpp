@@ -115,6 +115,12 @@ std::string word_of(const AttentionKind& kind, nlohmann::ordered_json settings) 
   return window ? word + "@" + *window : word;
 }
 
+// Reads the text of the setting `name` into `spec`. Throws SettingError.
+void give(LayerSpec& spec, const std::string& name, std::string_view text) {
+  if (spec.gives(name)) throw SettingError("`", name, "` is given twice");
+  spec.settings[name] = find_setting(attention_settings(), name)->value(text);
+}
+
 // Layer of `kind` with the settings in `rest`, the text after its name; nothing if `rest` does not
 // have the kind's grammar.
 std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_view rest) {
@@ -125,50 +131,41 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   const std::optional<std::string_view> width = cut_after(rest, 'x');
   const std::vector<std::string_view> numbers =
       rest.empty() ? std::vector<std::string_view>() : split_text(rest, '+');
-  const auto most = static_cast<std::size_t>(std::ranges::find(kind.numbers, std::string_view()) -
-                                             kind.numbers.begin());
-  if (numbers.size() > most || !std::ranges::all_of(numbers, is_number) ||
+  const auto most = std::ranges::find(kind.numbers, std::string_view()) - kind.numbers.begin();
+  if (std::ssize(numbers) > most || !std::ranges::all_of(numbers, is_number) ||
       !is_number(width.value_or("0")) || !is_number(window.value_or("0")))
     return std::nullopt;
   LayerSpec spec{"", &kind};
-  const auto give = [&](const std::string& name, std::string_view text) {
-    if (spec.gives(name)) throw SettingError("`", name, "` is given twice");
-    spec.settings[name] = find_setting(attention_settings(), name)->value(text);
-  };
-  for (std::size_t i = 0; i < numbers.size(); ++i) give(std::string(kind.numbers[i]), numbers[i]);
-  if (width) give("head-dim", *width);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    give(spec, std::string(kind.numbers[i]), numbers[i]);
+  if (width) give(spec, "head-dim", *width);
   for (const std::string_view text : named) {
     const auto [name, value] = named_setting(text, kind);
-    give(name, value);
+    give(spec, name, value);
   }
-  if (window) give("window", *window);
+  if (window) give(spec, "window", *window);
   spec.text = word_of(kind, spec.settings);
   return spec;
 }
 
-// Parses a word that begins with share.
-LayerSpec parse_share(std::string_view word, const std::string& where) {
-  std::string_view name = word;
-  const std::optional<std::string_view> window = cut_after(name, '@');
+// Layer that shares, of a word that begins with share.
+LayerSpec sharing(std::string_view word) {
   LayerSpec spec{std::string(kShare)};
-  if (name != kShare || (window && !is_number(*window)))
-    throw SettingError(quoted(word), where,
-                       ": share takes its sizes from the layer whose cache it reads; write share "
-                       "alone, or share@N for the nearest layer with a window of N tokens");
+  const std::optional<std::string_view> window = cut_after(word, '@');
+  if (word != kShare || !is_number(window.value_or("0")))
+    throw SettingError(
+        "share takes its sizes from the layer whose cache it reads; write share alone, or share@N "
+        "for the nearest layer with a window of N tokens");
   if (!window) return spec;
-  try {
-    spec.shared_window = find_setting(attention_settings(), "window")->value(*window).get<Index>();
-  } catch (const SettingError& error) {
-    throw SettingError(quoted(word), where, ": ", error.what());
-  }
-  spec.text += "@" + std::to_string(*spec.shared_window);
+  give(spec, "window", *window);
+  spec.text += "@" + spec.settings["window"].dump();
   return spec;
 }
 
 // Parses one word; `where` names the pattern that it is part of.
 LayerSpec parse_layer(std::string_view word, const std::string& where) {
-  if (word.starts_with(kShare)) return parse_share(word, where);
   try {
+    if (word.starts_with(kShare)) return sharing(word);
     for (const AttentionKind* kind : attention_kinds()) {
       if (!word.starts_with(kind->name)) continue;
       if (auto spec = with_numbers(*kind, word.substr(kind->name.size()))) return *std::move(spec);
@@ -195,12 +192,22 @@ std::size_t take_count(std::string_view& part, const std::string& where) {
 // Shortens `cycle` to the shortest one that gives the same layers.
 void shorten(std::vector<LayerSpec>& cycle) {
   for (std::size_t length = 1; length < cycle.size(); ++length) {
-    if (cycle.size() % length != 0 ||
-        !std::equal(cycle.begin() + static_cast<std::ptrdiff_t>(length), cycle.end(),
-                    cycle.begin()))
-      continue;
-    cycle.resize(length);
+    if (cycle.size() % length == 0 &&
+        std::ranges::equal(std::span(cycle).subspan(length),
+                           std::span(cycle).first(cycle.size() - length)))
+      cycle.resize(length);
   }
+}
+
+// `spec` after `change` of each of its parts.
+template <class Change>
+std::string changed(std::string_view spec, const Change& change) {
+  std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
+  for (LayerSpec& part : cycle) {
+    change(part);
+    if (!part.shares()) part.text = word_of(*part.kind, part.settings);
+  }
+  return text_of(cycle);
 }
 
 }  // namespace
@@ -251,23 +258,18 @@ AttentionSpec parse_attention_spec(std::string_view text) {
 }
 
 std::string without_windows(std::string_view spec) {
-  std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
-  for (LayerSpec& part : cycle) {
-    if (part.shared_window)
+  return changed(spec, [&](LayerSpec& part) {
+    if (part.shares() && part.gives("window"))
       throw SettingError("`window` cannot change: ", headcount::quoted(part.text), " in ", spec,
                          " names a layer by its window");
-    if (part.shares()) continue;
     part.settings.erase("window");
-    part.text = word_of(*part.kind, part.settings);
-  }
-  return text_of(cycle);
+  });
 }
 
 std::string spec_with(std::string_view spec, const nlohmann::ordered_json& settings) {
-  std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
-  const bool beside_scores = has_scores(cycle);
-  for (LayerSpec& part : cycle) {
-    if (part.shares()) continue;
+  const bool beside_scores = has_scores(parse_attention_spec(spec).cycle);
+  return changed(spec, [&](LayerSpec& part) {
+    if (part.shares()) return;
     for (const auto& [name, value] : settings.items()) {
       const bool left = beside_scores && !part.kind->attends &&
                         std::ranges::find(kLeftToScores, name) != kLeftToScores.end();
@@ -275,9 +277,7 @@ std::string spec_with(std::string_view spec, const nlohmann::ordered_json& setti
           find_setting(attention_settings(), name)->is_for(part.kind->name))
         part.settings[name] = value;
     }
-    part.text = word_of(*part.kind, part.settings);
-  }
-  return text_of(cycle);
+  });
 }
 
 nlohmann::ordered_json settings_in_attention(std::string_view text) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,9 +29,8 @@ inline constexpr const char* kDefaultAttention = "mha";
 struct LayerSpec {
   std::string text;                     ///< shortest form of the word, with ordered settings
   const AttentionKind* kind = nullptr;  ///< null: share
-  /// Values of the settings in the word, by name.
+  /// Values of the settings in the word, by name; of share@N the window of the layer that it names.
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();
-  std::optional<Index> shared_window = {};  ///< window after share@
 
   bool shares() const { return kind == nullptr; }
   bool gives(std::string_view setting) const { return settings.contains(setting); }

@@ -82,12 +82,11 @@ AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace&
 // Place of the layer whose cache the next layer of `cycle` reads: of the nearest one that keeps, or
 // of those with the window that the word names.
 std::size_t find_writer(const LayerSpec& part, const std::vector<AttentionPlan>& cycle) {
+  const Index window = part.settings.value("window", Index{0});
   for (std::size_t i = cycle.size(); i-- > 0;) {
     if (cycle[i].shares()) continue;
-    if (!part.shared_window || (cycle[i].kind().attends && cycle[i].window == *part.shared_window))
-      return i;
+    if (!part.gives("window") || (cycle[i].kind().attends && cycle[i].window == window)) return i;
   }
-  const Index window = part.shared_window.value_or(0);
   require_setting(
       false, "no earlier layer keeps rows ",
       window > 0 ? "with a window of " + std::to_string(window) + " tokens" : "without a window",
