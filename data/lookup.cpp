@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 #include "data/built_in.h"
 
 namespace headcount {

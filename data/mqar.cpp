@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "autograd/base/error.h"
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 #include "data/built_in.h"
 
 namespace headcount {

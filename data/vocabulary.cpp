@@ -8,7 +8,6 @@
 #include "autograd/base/error.h"
 #include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
-#include "autograd/base/utf8.h"
 
 namespace headcount {
 

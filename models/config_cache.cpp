@@ -8,7 +8,6 @@
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/configuration.h"
-#include "models/layer_kinds.h"
 
 namespace headcount {
 

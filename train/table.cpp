@@ -5,7 +5,6 @@
 
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
-#include "autograd/base/utf8.h"
 
 namespace headcount {
 

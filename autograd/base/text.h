@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
@@ -7,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-/// Helpers for texts of one line: quoting, joining, splitting, formats, numbers, the nearest word.
+/// Helpers for texts: quoting, joining, splitting, formats, numbers, the nearest word, UTF-8.
 namespace headcount {
 
 /// `text` between quotation marks, with control characters as \x00 to \x7f.
@@ -48,5 +49,19 @@ std::string nearest(std::string_view word, std::span<const std::string> known);
 /// End of an error about `word`: "; did you mean --attention?". Empty if no known word is near.
 std::string suggestion(std::string_view word, std::span<const std::string> known,
                        const std::string& prefix = "");
+
+/// Throws DataError that names `source` and the byte offset at the first NUL byte (a binary file)
+/// or byte that is not UTF-8.
+void require_utf8(std::string_view bytes, const std::string& source);
+
+/// The code points of UTF-8 `bytes`, with any byte order mark. Throws DataError as require_utf8.
+std::u32string decode_utf8(std::string_view bytes, const std::string& source);
+
+/// The UTF-8 bytes of `text`. Throws DataError for a code point that Unicode does not have.
+std::string encode_utf8(std::u32string_view text);
+
+/// Number of code points of UTF-8 `text`, about the columns that it takes; invalid bytes count as
+/// the characters that are shown for them.
+std::size_t character_count(std::string_view text);
 
 }  // namespace headcount

@@ -10,7 +10,6 @@
 
 #include "models/checkpoint/contents.h"
 #include "models/checkpoint/hugging_face.h"
-#include "models/checkpoint/weights.h"
 
 /// A checkpoint is a folder that Hugging Face's libraries open as a model: config.json,
 /// tokenizer.json, tokenizer_config.json and model.safetensors; and SHA256SUMS with the checksum of

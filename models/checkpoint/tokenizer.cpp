@@ -6,7 +6,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/json.h"
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/base/error.h"
-#include "nn/attention/plan.h"
+#include "nn/attention/kind.h"
 
 namespace headcount {
 

@@ -9,7 +9,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/sha256.h"
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 #include "data/tales.h"
 #include "data/tales_corpus.h"
 #include "data/temporary_folder.h"

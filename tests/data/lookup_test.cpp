@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/base/error.h"
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 #include "data/grammar.h"
 
 namespace headcount {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "autograd/base/error.h"
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 #include "data/corpus.h"
 #include "data/grammar.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "autograd/base/error.h"
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 namespace {

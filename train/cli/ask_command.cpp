@@ -5,7 +5,6 @@
 #include <span>
 
 #include "autograd/base/text.h"
-#include "autograd/base/utf8.h"
 #include "data/corpus.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"

@@ -14,7 +14,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/sha256.h"
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
 

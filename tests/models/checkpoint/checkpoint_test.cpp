@@ -16,7 +16,6 @@
 #include "autograd/base/text.h"
 #include "data/temporary_folder.h"
 #include "models/checkpoint/durable.h"
-#include "models/checkpoint/weights.h"
 #include "nn/layer_config.h"
 
 namespace headcount {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 #include "nn/attention/attention.h"
 #include "train/run_program.h"
 

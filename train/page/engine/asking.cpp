@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "autograd/base/json.h"
-#include "autograd/base/utf8.h"
+#include "autograd/base/text.h"
 #include "models/attention_map.h"
 #include "models/decoder.h"
 #include "models/sampling.h"

@@ -4,7 +4,7 @@
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
-#include "models/checkpoint/weights.h"
+#include "models/checkpoint/contents.h"
 
 namespace headcount::page {
 

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "models/checkpoint/contents.h"
-#include "models/checkpoint/weights.h"
 #include "train/evaluation.h"
 #include "train/page/engine/asking.h"
 #include "train/page/engine/cache_parts.h"
