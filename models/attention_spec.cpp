@@ -292,18 +292,6 @@ nlohmann::ordered_json settings_in_attention(std::string_view text) {
   }
 }
 
-std::string spec_of(const Given& given) {
-  std::string spec = given.text("attention");
-  const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
-  if (cycle.size() > 1) return spec;
-  std::string separator;
-  for (const std::string_view name : cycle.front().kind->numbers) {
-    if (name.empty() || !given.has(name)) break;
-    spec += std::exchange(separator, "+") + setting_text(given.values().at(std::string(name)));
-  }
-  return spec;
-}
-
 std::vector<AttentionSpec> parse_attention_specs(std::string_view list) {
   std::vector<AttentionSpec> specs;
   for (const std::string_view part : split_text(list, ',')) {

@@ -77,9 +77,6 @@ std::string spec_with(std::string_view spec, const nlohmann::ordered_json& setti
 /// layers are alike; otherwise the value in its shortest form. Throws SettingError.
 nlohmann::ordered_json settings_in_attention(std::string_view text);
 
-/// Spec of the attention in `given`, with the numbers given if all layers are alike: "gqa2".
-std::string spec_of(const Given& given);
-
 /// Parses a spec. Throws SettingError that names the part and says how to write it; for an unknown
 /// attention it lists the known ones with examples.
 AttentionSpec parse_attention_spec(std::string_view text);

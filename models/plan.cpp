@@ -299,29 +299,6 @@ Given for_another_attention(const Given& given) {
   return others;
 }
 
-std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
-                                         std::span<const std::string_view> listed,
-                                         const nlohmann::json& defaults) {
-  Given known(model_settings());
-  known.put_known(defaults);
-  for (const std::string_view name : listed) {
-    if (settings.contains(name)) known.put(std::string(name), settings.at(std::string(name)));
-  }
-  // Defaults of other settings depend on the listed ones: `rope-dim` on `head-dim`.
-  nlohmann::ordered_json otherwise;
-  try {
-    otherwise = resolve_model(known)->settings;
-  } catch (const ShapeError&) {  // the listed settings alone give no model: all others are needed
-  }
-  std::vector<std::string> beyond;
-  for (const auto& [name, value] : settings.items()) {
-    const bool is_listed = std::ranges::find(listed, name) != listed.end();
-    if (!is_listed && (!otherwise.contains(name) || otherwise[name] != value))
-      beyond.push_back(name);
-  }
-  return beyond;
-}
-
 ModelPlan with_settings(const ModelPlan& plan, const nlohmann::json& settings) {
   Given given(model_settings());
   given.put_known(plan->settings);

@@ -99,13 +99,6 @@ std::string idle_setting(const std::string& spec, const ModelPlan& model);
 /// SettingError for an attention that cannot be parsed.
 Given for_another_attention(const Given& given);
 
-/// Names of the settings that would be lost if only those named in `listed` were stored: their
-/// values differ from those of the model for which only the listed settings are given, and those
-/// of `defaults` that are a model's.
-std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
-                                         std::span<const std::string_view> listed,
-                                         const nlohmann::json& defaults = {});
-
 /// Model `plan` with other values of these settings. Throws SettingError, and ShapeError as
 /// resolve_model does.
 ModelPlan with_settings(const ModelPlan& plan, const nlohmann::json& settings);

@@ -57,25 +57,36 @@ Json planned(const LanguageModel& model, const TrainOptions& options, const Corp
 }
 
 // How to train a model with `settings` again on the text `data`, for sliders of the sizes that the
-// page shows.
+// page shows: the spec of its attention, with the settings that its layers need besides, and the
+// other settings that differ from their defaults.
 Json trained_again(const Json& settings, std::string_view data) {
-  Given given(model_settings());
-  given.put_known(settings);
-  const std::string spec = spec_of(given);
-  std::vector<std::string_view> shown = {"attention", "heads", "layers", "dim", "context"};
-  const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
-  if (cycle.size() == 1)
-    shown.insert(shown.end(), cycle[0].kind->numbers.begin(), cycle[0].kind->numbers.end());
-  Json own = Json::object(), changed = own;
-  if (settings["dim"].get<Index>() % settings["heads"].get<Index>() != 0) {  // no default width
-    shown.push_back("head-dim");
+  const std::string attention = settings["attention"];
+  const std::vector<LayerSpec> cycle = parse_attention_spec(attention).cycle;
+  Json shown = Json::object(), own = shown, changed = shown;
+  for (const char* size : {"attention", "heads", "layers", "dim", "context"})
+    shown[size] = settings[size];
+  if (cycle.size() == 1) {
+    for (const std::string_view name : cycle[0].kind->numbers) {
+      if (!name.empty()) own[std::string(name)] = settings[std::string(name)];
+    }
+  }
+  if (settings["dim"].get<Index>() % settings["heads"].get<Index>() != 0)  // no default width
     own["head-dim"] = settings["head-dim"];
+  // Defaults of other settings depend on these: `rope-dim` on `head-dim`.
+  shown.update(own);
+  Given known(model_settings());
+  known.put_known(data_defaults(data));
+  known.put(shown);
+  Json defaults = Json::object();
+  try {
+    defaults = resolve_model(known)->settings;
+  } catch (const ShapeError&) {  // these settings alone give no model: all others are needed
   }
-  for (const std::string& name : settings_beyond(settings, shown, data_defaults(data))) {
-    const bool of_attention = find_setting(attention_settings(), name) != nullptr;
-    (of_attention ? own : changed)[name] = settings[name];
+  for (const auto& [name, value] : settings.items()) {
+    if (shown.contains(name) || (defaults.contains(name) && defaults[name] == value)) continue;
+    (find_setting(attention_settings(), name) != nullptr ? own : changed)[name] = value;
   }
-  return {{"spec", spec_with(spec, own)}, {"changed", changed}};
+  return {{"spec", spec_with(attention, own)}, {"changed", changed}};
 }
 
 }  // namespace
