@@ -116,9 +116,9 @@ SettingList settings_with(const MqarOptions& standard) {
   return {{"pairs", "keys with values at the beginning of a line, and questions",
            WholeRange{1, kMostSymbols / 2 - 1}, standard.pairs},
           {"line-length", "characters per line, of which `context` is a multiple",
-           WholeRange{4, 1 << 16}, standard.length},
+           WholeRange{4, 1 << 16}, of_owner(standard.length)},
           {"symbols", "different characters: half of them values, the others keys and a dot",
-           WholeRange{4, kMostSymbols}, standard.symbols},
+           WholeRange{4, kMostSymbols}, of_owner(standard.symbols)},
           {"fill", "characters between questions", kFills, "random"}};
 }
 
