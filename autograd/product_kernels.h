@@ -21,6 +21,9 @@ struct RoundedMatrix {
 /// WebAssembly.
 void plain_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
 
+/// Product in Real by the library in use, for ops that count their multiply-adds themselves.
+void library_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+
 /// Products by oneDNN, in builds that have it; no extent is 0. The second needs a processor with
 /// instructions for bfloat16.
 void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);

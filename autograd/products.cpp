@@ -66,12 +66,16 @@ void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write writ
 
 bool is_large(const Matrix& c, Index k) { return c.rows * c.cols * k >= kLargeMacs; }
 
-void real_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
+}  // namespace
+
+void library_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
 #ifdef HEADCOUNT_ONEDNN
   if (chosen == GemmLibrary::onednn && is_large(c, a.cols)) return onednn_gemm(c, a, b, write);
 #endif
   eigen_gemm(c, a, b, write);
 }
+
+namespace {
 
 // Memory for `count` numbers. It only grows: a vector would fill what a smaller size cut off.
 template <class Number>
@@ -103,7 +107,7 @@ void bf16_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write
   if (bf16_lacks().empty()) return onednn_gemm(c, x, y, write);
 #endif
   thread_local std::vector<Real> wide_left, wide_right;
-  real_gemm(c, widened(x, wide_left), widened(y, wide_right), write);
+  library_gemm(c, widened(x, wide_left), widened(y, wide_right), write);
 }
 
 Index ratio_up(Index value, Index by) { return (value + by - 1) / by; }
@@ -206,7 +210,7 @@ void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write, Precision precisi
   count_macs(c.rows * c.cols * a.cols);
   if (precision == Precision::bf16 && c.rows >= kFewRows && is_large(c, a.cols))
     return bf16_gemm(c, a, b, write);
-  real_gemm(c, a, b, write);
+  library_gemm(c, a, b, write);
 }
 
 void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write, Precision precision) {
