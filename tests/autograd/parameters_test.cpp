@@ -11,6 +11,7 @@
 #include "autograd/base/error.h"
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -60,12 +61,7 @@ TEST(Parameters, AreFoundByName) {
   EXPECT_EQ(store.element_count(), 8);
   EXPECT_TRUE(store.decays(b));
   EXPECT_FALSE(store.decays(store.find("a"))) << "vectors do not decay";
-  try {
-    store.find("c");
-    FAIL();
-  } catch (const ShapeError& error) {
-    EXPECT_STREQ(error.what(), "the model has no parameter c");
-  }
+  EXPECT_EQ(message_of<ShapeError>([&] { store.find("c"); }), "the model has no parameter c");
 }
 
 TEST(Parameters, RefuseASecondOfTheSameNameAndOneThatComesTooLate) {

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "autograd/any_size.h"
 #include "autograd/bfloat16.h"
@@ -15,30 +14,6 @@
 
 namespace headcount {
 namespace {
-
-float nearest(float x) {
-  const auto real = static_cast<Real>(x);
-  Bfloat16 rounded;
-  round_to_bf16(&real, 1, &rounded);
-  return widened(rounded);
-}
-
-TEST(Bfloat16, IsTheNearestNumberAndTheEvenOneAtTies) {
-  constexpr float kUnit = 1.0F / 128;  // between neighbours from 1 to 2
-  EXPECT_EQ(nearest(1 + kUnit), 1 + kUnit);
-  EXPECT_EQ(nearest(1 + kUnit / 2), 1);                  // a tie
-  EXPECT_EQ(nearest(1 + 3 * kUnit / 2), 1 + 2 * kUnit);  // a tie
-  EXPECT_EQ(nearest(1 + 5 * kUnit / 8), 1 + kUnit);
-  EXPECT_EQ(nearest(-1 - 3 * kUnit / 8), -1);
-  EXPECT_EQ(nearest(0), 0);
-  EXPECT_TRUE(std::signbit(nearest(-0.0F)));
-  EXPECT_EQ(nearest(std::numeric_limits<float>::max()), std::numeric_limits<float>::infinity());
-  EXPECT_EQ(nearest(-std::numeric_limits<float>::infinity()),
-            -std::numeric_limits<float>::infinity());
-  // The last one has no bit set in the upper half of its fraction.
-  for (const std::uint32_t bits : {0x7fc00000U, 0x7fffffffU, 0xffffffffU, 0x7f800001U})
-    EXPECT_TRUE(std::isnan(nearest(std::bit_cast<float>(bits)))) << std::hex << bits;
-}
 
 // The nearer of the two neighbours, the one with an even last bit at a tie. Beyond the largest
 // number lies 2^128, which stands for infinity.

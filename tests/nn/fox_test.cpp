@@ -69,16 +69,5 @@ TEST(Fox, KeepsGatesUnroundedInACacheOfAnyType) {
   }
 }
 
-TEST(Fox, RefusesKvHeadsThatDoNotDivideTheHeads) {
-  LayerConfig config = small_config("fox");
-  set(config, "kv-heads", 3);
-  try {
-    Layer layer(config);
-    FAIL() << "no error";
-  } catch (const ShapeError& error) {
-    EXPECT_EQ(std::string(error.what()), "`kv-heads` 3 does not divide `heads` 2; 2 does");
-  }
-}
-
 }  // namespace
 }  // namespace headcount

@@ -46,14 +46,6 @@ TEST(Kda, StartsAsItsAuthorsStartIt) {
   EXPECT_NEAR(mean_log, -2, 4 * 2 / std::sqrt(12 * count));
 }
 
-TEST(Kda, LetsMatricesAloneDecay) {
-  const Layer layer(small_config("kda"));
-  for (std::size_t i = 0; i < layer.store.size(); ++i) {
-    EXPECT_EQ(layer.store.decays({i}), layer.store.name({i}).ends_with("_proj.weight"))
-        << layer.store.name({i});
-  }
-}
-
 TEST(Kda, HasABiasInItsGateUnlessItIsOff) {
   LayerConfig config = small_config("kda");
   const Index with = Layer(config).store.element_count();
@@ -63,21 +55,6 @@ TEST(Kda, HasABiasInItsGateUnlessItIsOff) {
   Layer biased(config);
   EXPECT_NO_THROW(biased.weight("q_proj.bias"));
   EXPECT_THROW(biased.weight("g_b_proj.bias"), ShapeError) << "the layer has biases, the gate none";
-}
-
-TEST(Kda, RefusesWhatOnlyAttentionHas) {
-  LayerConfig window = small_config("kda"), both_ways = small_config("kda");
-  set(window, "window", 4);
-  both_ways.causal = false;
-  for (const auto& [config, word] : {std::pair{window, "`window`"}, {both_ways, "causal"}}) {
-    try {
-      Layer layer(config);
-      FAIL() << "no error";
-    } catch (const ShapeError& error) {
-      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
-      EXPECT_TRUE(std::string(error.what()).starts_with("kda")) << error.what();
-    }
-  }
 }
 
 }  // namespace

@@ -176,15 +176,5 @@ TEST(QkNorm, OfFoxHasWeightsForEachHeadAndElsewhereForAll) {
   EXPECT_EQ(std::ssize(Layer(config).weight("k_norm.weight")), 4);
 }
 
-TEST(ScoreScaling, ReadsWhatItWrites) {
-  for (const char* const text :
-       {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.125", "1e-05"}) {
-    EXPECT_EQ(ScoreScale::parse(text).text(), text);
-  }
-  for (const char* const text : {"", "0", "-1", "nan", "inf", "1e999", "0.5x", "sqrt"}) {
-    EXPECT_THROW(ScoreScale::parse(text), ShapeError) << text;
-  }
-}
-
 }  // namespace
 }  // namespace headcount
