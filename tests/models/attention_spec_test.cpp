@@ -9,6 +9,7 @@
 #include "autograd/base/text.h"
 #include "models/plan.h"
 #include "nn/layer_config.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -18,64 +19,48 @@ AttentionPlan applied(const std::string& text) {
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    parse_attention_specs(text);
-  } catch (const SettingError& error) {
-    return error.what();
+  return message_of<SettingError>([&] { parse_attention_specs(text); }, "accepted");
+}
+
+struct Worth {
+  std::string word, kind, setting;
+  nlohmann::json value;
+};
+
+TEST(AttentionSpec, GivesTheSettingsOfItsWord) {
+  std::vector<Worth> words = {{"gqa2", "gqa", "kv-heads", 2},
+                              {"mla48+16", "mla", "kv-rank", 48},
+                              {"mla48+16", "mla", "rope-dim", 16},
+                              {"mla40", "mla", "kv-rank", 40},
+                              {"mla40", "mla", "rope-dim", applied("mla").values().at("rope-dim")},
+                              {"mla48+16x24", "mla", "nope-dim", 24},
+                              {"mla48:latent-scale=on", "mla", "latent-scale", "on"},
+                              {"mfa48", "mfa", "head-dim", 48},
+                              {"gta1", "gta", "kv-heads", 1},
+                              {"tpa3", "tpa", "kv-factors", 3},
+                              {"latent-bias8", "latent-bias", "latent-dim", 8},
+                              {"hca16@32", "hca", "compress", 16},
+                              {"hca16@32", "hca", "window", 32},
+                              {"csa4+12@32", "csa", "compress", 4},
+                              {"csa4+12@32", "csa", "index-topk", 12},
+                              {"dsa24+8:index-topk=5@64", "dsa", "kv-rank", 24},
+                              {"dsa24+8:index-topk=5@64", "dsa", "rope-dim", 8},
+                              {"dsa24+8:index-topk=5@64", "dsa", "index-topk", 5},
+                              {"dsa24+8:index-topk=5@64", "dsa", "window", 64},
+                              {"delta48", "delta", "v-dim", 48},
+                              {"gqa2x16:tie-kv=on:score-scale=qk-norm@64", "gqa", "head-dim", 16},
+                              {"gqa2x16:tie-kv=on:score-scale=qk-norm@64", "gqa", "tie-kv", "on"},
+                              {"gqa2x16:score-scale=qk-norm", "gqa", "score-scale", "qk-norm"},
+                              {"mqax64", "mqa", "head-dim", 64},
+                              {"mha@5", "mha", "window", 5}};
+  for (const AttentionKind* kind : attention_kinds())
+    words.push_back({std::string(kind->name), std::string(kind->name), "output-projection", "on"});
+  for (const auto& [word, kind, setting, value] : words) {
+    const AttentionPlan plan = applied(word);
+    EXPECT_EQ(plan.kind().name, kind) << word;
+    EXPECT_EQ(plan.values().at(setting), value) << word << " " << setting;
   }
-  return "accepted";
-}
-
-TEST(AttentionSpec, IsTheNameOfEveryKind) {
-  for (const AttentionKind* kind : attention_kinds()) {
-    EXPECT_EQ(applied(std::string(kind->name)).kind().name, kind->name);
-  }
-}
-
-TEST(AttentionSpec, GivesKeyValueHeadsToGqa) { EXPECT_EQ(get(applied("gqa2"), "kv-heads"), 2); }
-
-TEST(AttentionSpec, GivesRankAndRotaryWidthToMla) {
-  const AttentionPlan config = applied("mla48+16");
-  EXPECT_EQ(config.kind().name, "mla");
-  EXPECT_EQ(get(config, "kv-rank"), 48);
-  EXPECT_EQ(get(config, "rope-dim"), 16);
-  EXPECT_EQ(get(applied("mla40"), "kv-rank"), 40);
-  EXPECT_EQ(get(applied("mla40"), "rope-dim"), get(applied("mla"), "rope-dim"));
-}
-
-TEST(AttentionSpec, GivesItsNumberToEachOfTheOthers) {
-  EXPECT_EQ(applied("mfa48").head_dim, 48);
-  EXPECT_EQ(get(applied("gta1"), "kv-heads"), 1);
-  EXPECT_EQ(get(applied("tpa3"), "kv-factors"), 3);
-}
-
-TEST(AttentionSpec, GivesTheWidthOfZToLatentBias) {
-  EXPECT_EQ(get(applied("latent-bias8"), "latent-dim"), 8);
-}
-
-TEST(AttentionSpec, GivesTheTokensOfACompressedRowToHca) {
-  const AttentionPlan config = applied("hca16@32");
-  EXPECT_EQ(get(config, "compress"), 16);
-  EXPECT_EQ(config.window, 32);
-}
-
-TEST(AttentionSpec, GivesTheTokensOfACompressedRowAndTheRowsThatAreReadToCsa) {
-  const AttentionPlan config = applied("csa4+12@32");
-  EXPECT_EQ(get(config, "compress"), 4);
-  EXPECT_EQ(get(config, "index-topk"), 12);
-  EXPECT_EQ(get(applied("csa8"), "compress"), 8);
-}
-
-TEST(AttentionSpec, GivesTheWidthsOfLatentAndRotaryKeyAndTheTokensThatAreReadToDsa) {
-  const AttentionPlan config = applied("dsa24+8:index-topk=5@64");
-  EXPECT_EQ(get(config, "kv-rank"), 24);
-  EXPECT_EQ(get(config, "rope-dim"), 8);
-  EXPECT_EQ(get(config, "index-topk"), 5);
-  EXPECT_EQ(config.window, 64);
-}
-
-TEST(AttentionSpec, GivesTheWidthOfValuesToDelta) {
-  EXPECT_EQ(get(applied("delta48"), "v-dim"), 48);
+  EXPECT_EQ(parse_attention_spec("mha:gate=off").cycle.front().text, "mha:gate=off");
 }
 
 TEST(AttentionSpec, LeavesOtherSettingsAlone) {
@@ -124,12 +109,8 @@ TEST(AttentionSpec, ErrorsSayHowToWriteAKnownOne) {
   }
   for (const char* text : {"", "mha,,mqa", "mha,"})
     EXPECT_EQ(refusal(text), "'' is no attention; a name is missing") << text;
-  try {
-    parse_attention_spec("mha,mqa");
-    FAIL();
-  } catch (const SettingError& error) {
-    EXPECT_STREQ(error.what(), "'mha,mqa' is no attention; it is a list; name one attention");
-  }
+  EXPECT_EQ(message_of<SettingError>([&] { parse_attention_spec("mha,mqa"); }),
+            "'mha,mqa' is no attention; it is a list; name one attention");
 }
 
 TEST(AttentionSpec, NumbersOutOfRangeNameTheFlag) {
@@ -140,28 +121,6 @@ TEST(AttentionSpec, NumbersOutOfRangeNameTheFlag) {
 TEST(AttentionSpec, IsRefusedTwiceInAList) {
   EXPECT_EQ(refusal("mha,gqa2,mha"), "'mha' is in the list twice");
   EXPECT_EQ(refusal("mqa/share,mqa/share/mqa/share"), "'mqa/share/mqa/share' is in the list twice");
-}
-
-TEST(AttentionSpec, GivesTheWidthOfHeadsAndAWindow) {
-  const AttentionPlan config = applied("gqa2x16@64");
-  EXPECT_EQ(config.kind().name, "gqa");
-  EXPECT_EQ(get(config, "kv-heads"), 2);
-  EXPECT_EQ(config.head_dim, 16);
-  EXPECT_EQ(config.window, 64);
-  EXPECT_EQ(applied("mqax64").head_dim, 64);
-  EXPECT_EQ(applied("mha@5").window, 5);
-  EXPECT_EQ(get(applied("mla48+16x24"), "nope-dim"), 24);
-}
-
-TEST(AttentionSpec, GivesSettingsByName) {
-  const AttentionPlan config = applied("gqa2x16:tie-kv=on:score-scale=qk-norm@64");
-  EXPECT_EQ(config.head_dim, 16);
-  EXPECT_EQ(config.window, 64);
-  EXPECT_EQ(config.values().at("tie-kv"), "on");
-  EXPECT_EQ(config.score_scale.text(), "qk-norm");
-  const AttentionPlan scaled = applied("mla48:latent-scale=on");
-  EXPECT_EQ(scaled.values().at("latent-scale"), "on");
-  EXPECT_EQ(parse_attention_spec("mha:gate=off").cycle.front().text, "mha:gate=off");
 }
 
 TEST(AttentionSpec, RefusesNamesOfOtherKindsAndWhatIsGivenTwice) {
@@ -194,15 +153,6 @@ TEST(AttentionSpec, TakesSettingsThatItsPartsHaveAndDoNotGive) {
   EXPECT_EQ(spec_with("delta", settings), "deltax16:gate=on");
   EXPECT_EQ(spec_with("delta/gqa2", {{"window", "8"}, {"sinks", "on"}}), "delta/gqa2:sinks=on@8");
   EXPECT_EQ(spec_with("mqa", {}), "mqa");
-}
-
-TEST(AttentionSpec, LetsLayersOfAPatternDifferInASetting) {
-  Given config(model_settings());
-  set(config, "layers", 2);
-  set(config, "attention", "mha:gate=on/mha");
-  const ModelPlan model = resolve_model(config);
-  EXPECT_TRUE(model->layer_attention(0).gate);
-  EXPECT_FALSE(model->layer_attention(1).gate);
 }
 
 // The words of all layers of a model, and whether each shares.
@@ -341,26 +291,6 @@ TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
   EXPECT_EQ(resolve_refusal("5*gqa2@64/gqa2"),
             "`attention` 5*gqa2@64/gqa2 needs 6 layers or more, `layers` is 4; raise it or shorten "
             "the pattern");
-}
-
-TEST(AttentionPattern, IsReadBackFromItsSettings) {
-  for (const char* text : {"mqa/share", "3*gqa2x16@64/gqa", "mla48+16/2*share", "mqa@4/mha",
-                           "mqa@4/gqa/share@4/share@7"}) {
-    Given config(model_settings());
-    set(config, "kv-heads", 4);
-    set(config, "window", 7);
-    set(config, "attention", text);
-    const ModelPlan model = resolve_model(config);
-    const ModelPlan again = resolve_model(Given(model_settings(), model->settings));
-    EXPECT_EQ(again->settings, model->settings) << text;
-    ASSERT_EQ(again->cycle.size(), model->cycle.size());
-    for (Index layer = 0; layer < model->layers; ++layer) {
-      const AttentionPlan &a = model->layer_attention(layer), &b = again->layer_attention(layer);
-      EXPECT_EQ(a.values(), b.values()) << text << ", " << layer;
-      EXPECT_EQ(a.kind().name, b.kind().name);
-      EXPECT_EQ(a.shares(), b.shares());
-    }
-  }
 }
 
 // A setting that every part gives is not the model's: it would change nothing.

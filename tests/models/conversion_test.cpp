@@ -195,21 +195,6 @@ TEST(Conversion, SaysWhatIsLostWhereKeysRotateNoMore) {
   EXPECT_GT(lost("6"), 0.001);
 }
 
-TEST(Conversion, DecodesAsItReads) {
-  const auto model = small_model("mha");
-  for (const std::string to : {"gqa2", "mla10+4"}) {
-    const auto other = converted(*model, to).model;
-    const std::vector<std::int32_t> tokens = {1, 5, 3, 9};
-    Decoder decoder(*other, {});
-    Tape tape(std::as_const(*other).parameters());
-    const auto whole = other->logits(tape, tokens, 1).value();
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const auto step = decoder.feed(std::span(tokens).subspan(i, 1));
-      EXPECT_NEAR(step[2], whole[i * kConvertedVocabulary + 2], 2e-3) << to;
-    }
-  }
-}
-
 std::string refusal(const LanguageModel& from, const std::string& attention,
                     const Wanted& given = {}) {
   try {

@@ -17,25 +17,6 @@ TEST(DecodingOfPickedRows, EqualsForwardWhereLayersShare) {
     expect_decoding_equals_forward(decoder_config(attention));
 }
 
-TEST(PatternDecoding, KeepsNothingInLayersThatShare) {
-  const auto model = make_model(decoder_config("mqa@7/2*share/gqa2"));
-  const Decoder decoder(*model, {});
-  std::vector<Index> bytes;
-  for (const LayerCache& cache : decoder.caches()) bytes.push_back(cache.bytes());
-  const Index of_number = sizeof(Real);
-  EXPECT_EQ(bytes, (std::vector<Index>{7 * 2 * 6 * of_number, 0, 0, 20 * 2 * 2 * 6 * of_number}));
-}
-
-TEST(PatternDecoding, KeepsWhatLayersOfEachTypeRead) {
-  const auto model = make_model(decoder_config("mqa@7/gqa2/share@7/share@0/share@7"));
-  const Decoder decoder(*model, {});
-  std::vector<Index> bytes;
-  for (const LayerCache& cache : decoder.caches()) bytes.push_back(cache.bytes());
-  const Index of_number = sizeof(Real);
-  EXPECT_EQ(bytes,
-            (std::vector<Index>{7 * 2 * 6 * of_number, 20 * 2 * 2 * 6 * of_number, 0, 0, 0}));
-}
-
 TEST(PatternDecoding, HasAFormInTheLayersThatHaveIt) {
   for (const std::string form : {"expanded", "absorbed"}) {
     Given config = decoder_config("mla/share/mqa@6");
@@ -55,21 +36,6 @@ TEST(PatternDecoding, HasAFormForEachKind) {
   };
   EXPECT_EQ(forms({{"mla", "absorbed"}}), (std::vector<std::string>{"absorbed", ""}));
   EXPECT_EQ(forms({{"mla", "expanded"}}), (std::vector<std::string>{"expanded", ""}));
-}
-
-TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
-  for (const std::string mode : {"expanded", "absorbed"}) {
-    for (const Index q_rank : {0, 5}) {
-      for (const bool bias : {false, true}) {
-        Given config = decoder_config("mla");
-        set(config, "bias", bias);
-        set(config, "q-rank", q_rank);
-        set(config, "rope-dim", q_rank > 0 ? 4 : 0);
-        set(config, "v-dim", 5);
-        expect_decoding_equals_forward(config, {{"mla", mode}});
-      }
-    }
-  }
 }
 
 TEST(MlaDecoding, RefusesToAbsorbWhatIsNotLinearInTheKeys) {

@@ -35,6 +35,22 @@ TEST_P(DecodingInDouble, EqualsForwardWithBiasesLayerNormAndTiedHead) {
   expect_decoding_equals_forward(config);
 }
 
+TEST_P(DecodingInDouble, OfRepeatedSequencesSharesOnePrefill) {
+  const auto model = make_model(decoder_config(GetParam()));
+  const std::vector<std::int32_t> tokens = some_tokens(12);
+  Decoder one(*model, {});
+  one.feed(tokens);
+  Decoder three = one.repeat(3);
+  EXPECT_EQ(three.length(), 12);
+  const auto first = one.feed(std::vector<std::int32_t>{5});
+  const std::vector<Real> expected(first.begin(), first.end());
+  const auto all = three.feed(std::vector<std::int32_t>{5, 5, 5});
+  for (std::size_t b = 0; b < 3; ++b) {
+    const auto row = all.subspan(b * kVocabulary, kVocabulary);
+    expect_equal({row.begin(), row.end()}, expected, kDecodingTolerance);
+  }
+}
+
 TEST_P(DecodingWithScores, EqualsForwardWithAWindow) {
   for (const Index window : {1, 5, 19, 20}) {
     Given config = decoder_config(GetParam());

@@ -1,10 +1,13 @@
-// What a dry pass counts, against a count taken inside the matrix products of real passes.
+// What a dry pass counts, against a count taken inside the matrix products of real passes, in every
+// form of MLA too.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "models/cost_rows.h"
 #include "models/random_layers.h"
 
 namespace headcount::costs {
@@ -70,6 +73,70 @@ TEST_P(CostsOfALayer, AreTheMultiplyAccumulatesOfADecodedToken) {
                 all[i].linear_macs_per_token + all[i].expansion_macs + all[i].decode_macs);
     }
   }));
+}
+
+// Absorbed MLA as decoding and DeepSeek's inference code compute it: kv_b_proj is applied in every
+// step.
+TEST(CostsOfAbsorbedMla, AreItsParametersAndItsMultiplyAccumulates) {
+  EXPECT_TRUE(rc::check([] {
+    LayerConfig given = random_layer("mla");
+    given.causal = true;
+    if (given.bias) set(given, "sinks", false);  // with both there is no absorbed form
+    set(given, "qk-norm", false);                // with it neither
+    const AttentionPlan config = resolved(given);
+    ParameterStore store;
+    const auto layer = make_attention(store, "a", config, {});
+    store.allocate();
+    // One tile of queries and keys: none of its pairs are skipped.
+    const Index batch = *rc::gen::inRange<Index>(1, 3), length = *rc::gen::inRange<Index>(2, 65);
+    const AttentionCosts costs = attention_costs(config, length).at(1);
+    RC_ASSERT(costs.name == "mla-absorbed");
+    RC_ASSERT(costs.computed);
+    RC_ASSERT(costs.expansion_macs == Count(0));
+    LayerCache cache =
+        make_cache(config, {.sequences = batch, .capacity = length, .form = "absorbed"});
+    Tape tape(std::as_const(store));
+    const Values x(static_cast<std::size_t>(batch * length * config.dim), Real{1});
+    const Var input = tape.constant({batch, length, config.dim}, x);
+    Memory memory(cache, length);
+    const MacCounter counter;
+    layer->forward(input, memory);
+    const Count macs = Count(batch) * (costs.linear_macs_per_token * length + costs.prefill_macs);
+    RC_ASSERT(counter.count() == macs.value());
+  }));
+}
+
+// A latent serves half of the heads: half as wide for scores and sums, and for what expands it.
+TEST(CostsOfTwoLatents, AreHalfAPair) {
+  const nlohmann::json sizes = {{"layers", 1},   {"dim", 64},     {"heads", 4}, {"kv-rank", 32},
+                                {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
+  nlohmann::json two = sizes;
+  two["latents"] = 2;
+  const CostRows one_rows = all_rows(with(sizes), 1), two_rows = all_rows(with(two), 1);
+  const auto pair = [](const CostRow& row) { return row.costs.decode_attention_macs; };
+  EXPECT_EQ(pair(one_rows.at("mla-absorbed")), 4 * (32 + 8 + 32));
+  EXPECT_EQ(pair(two_rows.at("mla-absorbed")), 4 * (16 + 8 + 16));
+  EXPECT_EQ(one_rows.at("mla").costs.decode_expansion_macs, 32 * 4 * (8 + 8));
+  EXPECT_EQ(two_rows.at("mla").costs.decode_expansion_macs, 16 * 4 * (8 + 8));
+  EXPECT_EQ(two_rows.at("mla").costs.cache_elements_per_token, 32 + 8);
+}
+
+// With a gate before o_proj, what expands the values cannot be multiplied into it.
+TEST(CostsOfAGate, AreItsMatrixAndInMergedMlaTheOneThatExpandsValues) {
+  const nlohmann::json sizes = {{"layers", 1},   {"dim", 64},     {"heads", 4}, {"kv-rank", 32},
+                                {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
+  nlohmann::json gated = sizes;
+  gated["gate"] = "on";
+  const CostRows plain_rows = all_rows(with(sizes), 1), gated_rows = all_rows(with(gated), 1);
+  const Index gate = 64 * 4 * 8, o_proj = 64 * 4 * 8, merged_o_proj = 64 * 4 * 32;
+  for (const std::string kind : {"mla", "mla-absorbed", "mla-merged"}) {
+    const Index more = kind != "mla-merged" ? gate : gate + 32 * 4 * 8 + o_proj - merged_o_proj;
+    EXPECT_EQ(gated_rows.at(kind).costs.parameters, plain_rows.at(kind).costs.parameters + more)
+        << kind;
+    EXPECT_EQ(gated_rows.at(kind).costs.linear_macs_per_token,
+              plain_rows.at(kind).costs.linear_macs_per_token + more)
+        << kind;
+  }
 }
 
 }  // namespace

@@ -126,12 +126,5 @@ TEST(CostsOfAPattern, CountWindowsAndSharedLayersAtEachContext) {
   EXPECT_EQ(row.costs.decode_attention_macs, 2 * 4 * 8 * (8 * 16 + 4 * 100));
 }
 
-TEST(CostsOfAPattern, ThatDoesNotFitAreAnError) {
-  Given config = with({{"layers", 4}, {"heads", 4}});
-  set(config, "attention", "mqa/gqa3");
-  std::vector<std::string> left_out;
-  EXPECT_THROW(cost_table(config, 8, {}, left_out), ShapeError);
-}
-
 }  // namespace
 }  // namespace headcount::costs

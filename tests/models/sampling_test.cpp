@@ -127,28 +127,6 @@ TEST(SampleToken, DropsWhatIsFarBelowTheLikeliest) {
   EXPECT_EQ(drawn[2], 0);
 }
 
-TEST_F(SampledText, HasTheTokensAskedFor) {
-  GenerationOptions options;
-  options.tokens = 20;
-  Tokens streamed;
-  const GenerationResult result =
-      generate(model_, Tokens{1, 2, 3}, options,
-               [&](Index, std::int32_t token) { streamed.push_back(token); });
-  ASSERT_EQ(result.texts.size(), 1u);
-  EXPECT_EQ(result.texts[0].size(), 20u);
-  EXPECT_EQ(streamed, result.texts[0]);
-}
-
-TEST_F(SampledText, IsTheSameForTheSameSeed) {
-  GenerationOptions options;
-  options.tokens = 30;
-  options.sampling.seed = 4;
-  const auto texts = generate(model_, Tokens{1}, options).texts;
-  EXPECT_EQ(generate(model_, Tokens{1}, options).texts, texts);
-  options.sampling.seed = 5;
-  EXPECT_NE(generate(model_, Tokens{1}, options).texts, texts);
-}
-
 TEST_F(SampledText, IsTheSameWithAndWithoutCache) {
   for (const Index sequences : {1, 3}) {
     GenerationOptions options = likeliest(40);  // the context of 6 slides many times

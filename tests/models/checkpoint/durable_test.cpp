@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "models/checkpoint/faults.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -129,12 +130,8 @@ TEST_F(WriteFileDurably, ReplacesWhatACrashLeftBehind) {
 
 TEST_F(WriteFileDurably, NamesAMissingFolder) {
   const fs::path path = folder_ / "none" / "a";
-  try {
-    write_file_durably(path, "text");
-    FAIL() << "did not throw";
-  } catch (const WriteError& thrown) {
-    EXPECT_EQ(thrown.what(), "cannot write " + path.string() + ": No such file or directory");
-  }
+  EXPECT_EQ(message_of<WriteError>([&] { write_file_durably(path, "text"); }),
+            "cannot write " + path.string() + ": No such file or directory");
 }
 
 TEST_F(WriteFileDurably, RefusesAFolderOfThatName) {

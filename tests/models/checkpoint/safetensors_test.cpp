@@ -15,6 +15,7 @@
 #include "data/temporary_folder.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -33,16 +34,6 @@ std::string file_bytes(const std::string& header, const std::string& data = "") 
 
 Safetensors parse(const std::string& bytes) {
   return Safetensors::parse(std::as_bytes(std::span(bytes)), "model.safetensors");
-}
-
-template <class Action>
-std::string data_error(const Action& action) {
-  try {
-    action();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "no DataError";
 }
 
 template <class Number>
@@ -149,7 +140,7 @@ std::vector<Malformed> malformed_files() {
 class MalformedSafetensors : public testing::TestWithParam<Malformed> {};
 
 TEST_P(MalformedSafetensors, IsRefusedInOneLineThatNamesTheFile) {
-  const std::string message = data_error([] { parse(GetParam().bytes); });
+  const std::string message = message_of([] { parse(GetParam().bytes); });
   EXPECT_TRUE(message.starts_with("model.safetensors: ")) << message;
   EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
@@ -199,14 +190,14 @@ TEST(Safetensors, ReadsMetadata) {
 
 TEST(Safetensors, AMissingTensorIsNamedWithItsFile) {
   const Safetensors file = parse(file_bytes("{}"));
-  const std::string message = data_error([&] { file.at("lm_head\n.weight"); });
+  const std::string message = message_of([&] { file.at("lm_head\n.weight"); });
   EXPECT_EQ(message.find("model.safetensors: tensor 'lm_head"), 0u);
 }
 
 TEST(Safetensors, AMissingFileOrAFolderIsNamedWithTheReason) {
-  EXPECT_EQ(data_error([] { open_safetensors("/nowhere/x"); }),
+  EXPECT_EQ(message_of([] { open_safetensors("/nowhere/x"); }),
             "there is no file '/nowhere/x'; check the path");
-  EXPECT_EQ(data_error([] { open_safetensors("/tmp"); }), "'/tmp' is a folder; name a file in it");
+  EXPECT_EQ(message_of([] { open_safetensors("/tmp"); }), "'/tmp' is a folder; name a file in it");
 }
 
 TEST(SafetensorsNumbers, HalfPrecisionIsExact) {
@@ -269,11 +260,11 @@ TEST(SafetensorsNumbers, AnotherSizeOrTypeIsRefusedByName) {
   const std::string longs = one_tensor("I64", 1, raw<std::int64_t>({1}));
   std::vector<float> three(3);
   std::vector<float> one(1);
-  EXPECT_EQ(data_error([&] {
+  EXPECT_EQ(message_of([&] {
               read_into(parse(floats).at("x"), three);
             }).find("model.safetensors: tensor 'x' has 2 numbers but the model needs 3"),
             0u);
-  EXPECT_EQ(data_error([&] {
+  EXPECT_EQ(message_of([&] {
               read_into(parse(longs).at("x"), one);
             }).find("model.safetensors: tensor 'x' has dtype I64"),
             0u);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "autograd/base/error.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -13,12 +14,7 @@ namespace {
 using nlohmann::json;
 
 std::string tokenizer_refusal(const json& file) {
-  try {
-    read_hugging_face_tokenizer(file);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return message_of<DataError>([&] { read_hugging_face_tokenizer(file); }, "accepted");
 }
 
 json written(const Vocabulary& vocabulary) {
