@@ -125,14 +125,6 @@ TEST(Tales, AnswersFollowFromTheStory) {
   }));
 }
 
-TEST(Tales, AnswersWereNamedBeforeTheQuestions) {
-  for (std::uint32_t i = 0; i < 200; ++i) {
-    const Story story = tell_tale({}, random_chooser({1, 2, i}));
-    const std::string told = story.text.substr(0, story.text.find('?'));
-    for (const auto& answer : answers_of(story)) EXPECT_NE(told.find(answer), std::string::npos);
-  }
-}
-
 // Where in the story before `end` the name of the place stands in which `person` was last.
 std::size_t told_place(const std::string& story, const std::string& person, std::size_t end) {
   std::size_t last = 0;
@@ -295,15 +287,7 @@ TEST(Tales, KeepToTheNumbersAskedFor) {
     RC_ASSERT(std::count(text.begin(), text.end(), '?') == options.questions);
     const auto opening_and_answers = options.people + options.things + options.questions;
     RC_ASSERT(std::count(text.begin(), text.end(), '.') == opening_and_answers + options.events);
-  }));
-}
-
-TEST(Tales, EndWithTheirOnlyEmptyLine) {
-  EXPECT_TRUE(rc::check([] {
-    const TalesOptions options = any_options();
-    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const std::string text = tell_tale(options, random_chooser({seed, 1, 2})).text;
-    RC_ASSERT(text.find("\n\n") == text.size() - 2);
+    RC_ASSERT(text.find("\n\n") == text.size() - 2);  // its only empty line is the last
   }));
 }
 
@@ -318,13 +302,6 @@ TEST(Tales, AreAScreenfulByDefault) {
   EXPECT_GT(characters / 1000, 150);
   EXPECT_LT(characters / 1000, 256);
   EXPECT_LE(longest, 300u);
-}
-
-TEST(Tales, DependOnTheKeyAlone) {
-  const Story first = tell_tale({}, random_chooser({1, 2, 3}));
-  EXPECT_EQ(first.text, tell_tale({}, random_chooser({1, 2, 3})).text);
-  EXPECT_NE(first.text, tell_tale({}, random_chooser({1, 2, 4})).text);
-  EXPECT_NE(first.text, tell_tale({}, random_chooser({2, 2, 3})).text);
 }
 
 TEST(Tales, NamesAreDistinct) {

@@ -12,6 +12,7 @@
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
 #include "data/vocabulary.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -42,13 +43,8 @@ TEST(EncodedText, ReadsLineEndsAsUnixHasThemOrKeepsThem) {
 }
 
 TEST(EncodedText, NamesTheOffsetOfWhatIsNoText) {
-  const auto error_of = [](const std::string& bytes) -> std::string {
-    try {
-      encode_text(bytes, "text");
-    } catch (const DataError& error) {
-      return error.what();
-    }
-    return "no error";
+  const auto error_of = [](const std::string& bytes) {
+    return message_of<DataError>([&] { encode_text(bytes, "text"); });
   };
   const std::string start = characters_of_every_length(), at = std::to_string(start.size());
   const std::string not_utf8 =
