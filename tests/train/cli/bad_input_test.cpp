@@ -1,12 +1,20 @@
-// What the program says to input that it cannot use: exit code, one line that names the flag or
-// the file, nothing on standard output, nothing written.
+// label: unsanitized
+// What the program says to input that it cannot use: the exit code, one line on standard error that
+// names the flag or the file, nothing on standard output, and no file changed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cmath>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "data/built_in.h"
+#include "models/checkpoint/durable.h"
+#include "train/cli/commands.h"
+#include "train/cli/training_flags.h"
+#include "train/run/lock.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -14,283 +22,456 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class BadInput : public testing::Test {
- protected:
-  BadInput() {
-    const std::string text = folder_.contents("text.txt");
-    folder_.file("empty.txt", "");
-    folder_.file("binary.txt", text + std::string("\0\1\2", 3));
-    folder_.file("latin1.txt", "caf\xe9 au lait");
-    folder_.file("truncated.txt", text + "\xe2\x82");
-    folder_.file("one.txt", std::string(500, 'a'));
-    folder_.file("tiny.txt", "ab");
-    folder_.file("bad.json", "{\"steps\": 3");
-    folder_.file("list.json", "[1, 2]");
-    folder_.file("unknown.json", "{\"colour\": \"red\"}");
-    folder_.file("range.json", "{\"steps\": 0}");
-    folder_.file("type.json", "{\"steps\": [3]}");
-    fs::create_directory(folder_ / "folder");
-    fs::create_directory(folder_ / "full");
-    folder_.file("full/metrics.jsonl", "mine");
+// What a command says as main does; "accepted" if it refuses nothing. Fails for an error that is
+// not about usage.
+std::string refusal(Command* command, const std::vector<std::string>& arguments) {
+  try {
+    command(arguments, alone());
+  } catch (const Error& error) {
+    EXPECT_TRUE(dynamic_cast<const UsageError*>(&error) != nullptr ||
+                dynamic_cast<const SettingError*>(&error) != nullptr ||
+                dynamic_cast<const ShapeError*>(&error) != nullptr)
+        << error.what();
+    EXPECT_EQ(std::string_view(error.what()).find('\n'), std::string_view::npos) << error.what();
+    return as_flags(error.what());
   }
-
-  // Exit code `code` and one line on standard error that has all of `names`, words apart.
-
-  struct Refusal {
-    std::string flags;
-    std::vector<std::string> names;  // what the line must name
-  };
-  void expect_refusals(int code, const std::vector<Refusal>& all) const {
-    for (const auto& [flags, names] : all) {
-      expect_refusal(folder_.train("--out run " + flags), code, names, flags);
-      EXPECT_FALSE(folder_.has("run")) << flags;
-    }
-  }
-
-  TrainFolder folder_;
-};
-
-TEST_F(BadInput, UnknownCommandListsTheCommands) {
-  expect_refusal(folder_.headcount("tarin"), kUsage, {"'tarin'", "train"}, "tarin");
-  expect_refusal(folder_.headcount("--train"), kUsage, {"'--train'", "train"}, "--train");
+  return "accepted";
 }
 
-TEST_F(BadInput, NoCommandPrintsHelpOnStandardError) {
-  const ProgramResult result = folder_.headcount("");
+// Texts that a setting cannot take, by its type.
+std::vector<std::string> unusable(const Takes& takes) {
+  std::vector<std::string> texts = {"", "x", "0x10", " 1", "1,5", "99999999999999999999", "nan"};
+  if (const auto* whole = std::get_if<WholeRange>(&takes)) {
+    texts.insert(texts.end(), {std::to_string(whole->low - 1), std::to_string(whole->high + 1),
+                               "1.5", "1e3", "18446744073709551617"});
+  } else if (const auto* range = std::get_if<NumberRange>(&takes)) {
+    std::erase(texts, "99999999999999999999");
+    texts.push_back(std::to_string(range->low - 1));
+    for (const char* infinite : {"inf", "1e999"}) texts.push_back(infinite);
+    if (range->open) texts.push_back(std::to_string(range->high));
+    if (std::abs(range->high) < 1e9) {
+      texts.push_back(std::to_string(range->high + 1));
+      texts.push_back("99999999999999999999");
+    }
+  } else if (std::holds_alternative<Naturals>(takes)) {
+    texts.insert(texts.end(), {"-1", "1.0", "18446744073709551616"});
+  } else if (std::holds_alternative<Text>(takes)) {
+    return {};
+  }
+  return texts;
+}
+
+TEST(EverySetting, RefusesWhatItsTypeDoesNotHave) {
+  int tried = 0;
+  for (const Setting& setting : together({training_settings(), run_settings()})) {
+    for (const std::string& text : unusable(setting.takes)) {
+      const std::string flag = "--" + setting.name,
+                        said = refusal(train_command, {flag + "=" + text, "--print-config"});
+      EXPECT_TRUE(said.starts_with(flag) && said.find("must be") != said.npos)
+          << flag << "=" << text << ": " << said;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 500);
+}
+
+// A value of the setting that its type has.
+std::string usable(const Takes& takes) {
+  if (const auto* whole = std::get_if<WholeRange>(&takes)) return std::to_string(whole->low);
+  if (const auto* range = std::get_if<NumberRange>(&takes)) return std::to_string(range->low);
+  if (const auto* choices = std::get_if<Choices>(&takes)) return choices->names.front();
+  return "1";
+}
+
+TEST(EverySetting, IsRefusedBesideAnOwnerThatDoesNotHaveIt) {
+  std::vector<std::pair<std::string, std::string>> owners = {{"optimizer", "adamw"},
+                                                             {"optimizer", "muon"}};
+  for (const AttentionKind* kind : attention_kinds()) owners.emplace_back("attention", kind->name);
+  for (const BuiltInCorpus* corpus : built_in_corpora()) owners.emplace_back("data", corpus->name);
+  int tried = 0;
+  for (const auto& [flag, owner] : owners) {
+    const auto is_owner = [&](const std::string& name) {
+      return std::ranges::any_of(
+          owners, [&](const auto& other) { return other.first == flag && other.second == name; });
+    };
+    for (const Setting& setting : training_settings()) {
+      if (setting.is_for(owner) || !std::ranges::any_of(setting.only_for, is_owner)) continue;
+      const std::string said =
+          refusal(train_command, {"--" + flag, owner, "--" + setting.name, usable(setting.takes),
+                                  "--layers", "2", "--print-config"});
+      EXPECT_TRUE(said.starts_with("--" + setting.name + " has no effect with --" + flag + " " +
+                                   owner + " "))
+          << owner << " " << setting.name << ": " << said;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 200);
+}
+
+struct BadCase {
+  const char* line;  // after "headcount "; + stands for a run of a small model
+  const char* part;  // of the message
+};
+
+// Flags that contradict each other, and those that nobody has.
+const BadCase kUsages[] = {
+    {"trian", "'trian' is no command"},
+    {"-x", "'-x'"},
+    {"train --steps", "steps"},
+    {"+ --quiet=false", "--quiet takes no value"},
+    {"train --out --print-config",
+     "--out has no value before --print-config; give it one, or write --out=--print-config"},
+    {"+ --data --seed=3", "--data has no value before --seed=3"},
+    {"train --force", "--force replaces the run in --out, which is missing"},
+    {"+ --attention=LONG", "is no attention; known are mha"},
+    {"+ --data \xff", "--data must be UTF-8"},
+    {"+ --stepz 3", "stepz"},
+    {"+ --out a --out b", "--out is given twice; give it once"},
+    {"eval --from run --json --json", "--json is given twice"},
+    {"+ extra", "'extra' is not a flag"},
+    {"+ --heads 3", "--heads 3"},
+    {"+ --stop-after 3 --eval-every 0", "raise --eval-every and --checkpoint-every"},
+    {"+ --stop-after 3 --checkpoint-every 0", "--stop-after 3 needs evaluations"},
+    {"+ --stop-at-loss 1 --eval-every 0", "raise --eval-every above 0"},
+    {"+ --stop-at-answers 95", "marks no answers; take a built-in text, or --stop-at"},
+    {"+ --validation text.txt --validation-part 0.2",
+     "--validation-part has no effect with --validation text.txt"},
+    {"train --data tales --validation text.txt", "--validation has no effect with --data tales"},
+    {"train --data tales --newlines keep", "--newlines has no effect with --data tales"},
+    {"+ --min-lr 1", "--min-lr is greater than --lr"},
+    {"+ --steps 3000000 --accumulate 65536", "--steps times --accumulate must be below"},
+    {"+ --dropout 0.999999", "--dropout must be 0, or 1/65536 to 1 - 1/65536"},
+    {"+ --dropout 1e-6", "--dropout must be 0, or "},
+    {"+ --decay constant --min-lr 0",
+     "--min-lr has no effect with --decay constant, which keeps the peak rate"},
+    {"+ --attention gqq", "--attention: 'gqq' is no attention; did you mean gqa?"},
+    {"compare --attention mha mqa",
+     "'mqa' is not a flag; commas separate the values of a list: mha,mqa; see"},
+    {"+ --attention mla --head-dim 1",
+     "--head-dim 1 leaves --positions rope no pair of dimensions to rotate; raise it"},
+    {"+ --attention gqa --rope-dim 4 --positions none",
+     "--rope-dim 4 rotates nothing with --positions none; leave it out"},
+    {"+ --attention fox --positions rope",
+     "--positions rope rotates nothing: --attention fox has no rotary positions; leave it out"},
+    {"+ --layers 2 --attention fox/delta --rope-theta 100",
+     "--rope-theta 100 rotates nothing: --attention fox/delta has no rotary positions"},
+    {"+ --attention v4 --qk-norm on",
+     "--qk-norm is not for v4: its queries and its row are normed without it; leave --qk-norm off"},
+    {"+ --attention tpa --qk-norm on", "--qk-norm is not for tpa: RoPE rotates its"},
+    {"+ --attention delta --qk-norm on", "--qk-norm is not for delta: it has no"},
+    {"+ --attention delta --score-scale none",
+     "--score-scale none changes nothing: --attention delta sets another score-scale"},
+    {"+ --attention delta --window 3", "delta has no --window: it keeps a state"},
+    {"+ --attention kda --window 3", "kda has no --window: it keeps a state"},
+    {"+ --attention kda --positions rope", "--positions rope rotates nothing"},
+    {"+ --attention delta --score-cap 9", "--score-cap 9 changes nothing"},
+    {"+ --score-cap 9 --score-scale row-norm", "--score-cap limits scores that"},
+    {"+ --attention delta --sinks on", "--sinks are scores of a softmax, and delta has none"},
+    {"+ --attention mla --value-residual 0.5", "--value-residual mixes values of heads, which mla"},
+    {"+ --layers 3 --attention mqa@4/mqa/share@5",
+     "no earlier layer keeps rows with a window of 5 tokens"},
+    {"+ --layers 1 --value-residual 0.5", "no layer after the first has it; leave it 0"},
+    {"+ --layers 2 --attention delta/kda --window 3", "delta has no --window: it keeps a state"},
+    {"+ --attention mha:canon-taps=9",
+     "--canon-taps 9 in mha:canon-taps=9 convolves nothing: --canon is off; leave it out"},
+    {"+ --attention fox:rope-theta=5",
+     "--rope-theta 5.0 in fox:rope-theta=5 rotates nothing: the layer has no rotary positions"},
+    {"+ --layers 2 --attention mha/mqa:rope-theta=5 --positions none",
+     "--rope-theta 5.0 in mha/mqa:rope-theta=5 rotates nothing"},
+    {"compare --data lookup --attention mha,mqa:canon-taps=9",
+     "--canon-taps 9 in mqa:canon-taps=9 convolves nothing"},
+    {"+ --canon-taps 7", "--canon-taps has no effect with --canon off"},
+    {"+ --canon AE", "--canon: 'AE' is not off or letters of A, B, C and D"},
+    {"+ --canon=", "--canon"},
+    {"+ --attention delta --canon AB",
+     "--canon B convolves queries, keys and values, and delta has none for it"},
+    {"+ --attention csa --index-head-dim 2 --rope-dim 4",
+     "--index-head-dim 2 is less than the --rope-dim 4"},
+    {"+ --attention v4 --o-groups 3", "--o-groups 3 does not divide --heads 2"},
+    {"+ --preset shakespeare --config no.json",
+     "--preset does not go with --config: both give settings; name one of them"},
+    {"+ --progress maybe", "--progress must be one of"},
+    {"+ --preset nanogpt", "--preset must be one of nanogpt-cpu"},
+    {"train --data lookup --context 100", "--context must be a multiple of 16"},
+    {"compare --attention mha,", "'' is no attention"},
+    {"compare --attention mha,mla48+", "'mla48+' is no attention"},
+    {"compare --attention mha --seeds 1 --data text.txt", "--seeds 1 gives no"},
+    {"compare --match kv=1 --attention mla --data lookup", "nearest"},
+    {"compare --sweep lr --data lookup", "--sweep must be a setting with values"},
+    {"compare --sweep precision=f32,bf16 --data lookup", "--sweep"},
+    {"compare --sweep muon-lr=0.01,0.02 --data lookup", "it is for muon"},
+    {"sample --from run --top-p 2", "--top-p"},
+    {"sample --from run --cache maybe", "--cache must be one of on, off"},
+    {"sample --from run --cache off --cache-dtype f16",
+     "--cache-dtype has no effect with --cache off; leave one"},
+    {"sample --from run --cache off --mla expanded", "--mla has no effect with --cache off"},
+    {"sample --from run --mla absorbed", "--mla does not apply to run, whose attention is mha"},
+    {"eval --from run --cache-dtype f64", "--cache-dtype must be one of"},
+    {"eval --from run --cache-dtype latent=int4", "does not keep"},
+    {"eval --from run --cache-dtype k=int4,k=int2", "names the part 'k' twice"},
+    {"eval --from run --cache-dtype int4,v=int2", "names no part"},
+    {"eval --from run --cache-dtype int4 --cache-group 5", "--cache-group 5 does not"},
+    {"eval --from run --cache-dtype f16 --cache-group 4", "have no scale"},
+    {"eval --from run --cache-recent 4", "--cache-recent has no effect with"},
+    {"eval --from run --cache-dtype f16 --cache-levels normal", "has its own levels"},
+    {"cost --attention gqa2 --kv-heads 4", "--kv-heads 4 changes nothing: --attention gqa2"},
+    {"cost --layers 10000 --dim 1048576 --context 16777216 --heads 1048576 --ffn-dim 2147483647",
+     "64 bits"},
+    {"cost --csv --json", "--csv does not go with --json: both say how to print"},
+    {"cost --preset gpt-5", "--preset must be one of"},
+    {"TRAIN", "'TRAIN' is no command"},
+    {"+ -n 3", "unknown flag -n;"},
+    {"+ --atention mha", "see headcount train --help; did you mean --attention?"},
+    {"+ --stesp=5", "unknown flag --stesp; see headcount train --help; did you mean --steps?"},
+    {"+ -steps 5", "unknown flag -steps; see headcount train --help; did you mean --steps?"},
+    {"sample --form runs/a", "did you mean --from?"},
+    {"+ --banana 1", "unknown flag --banana; see headcount train --help"},
+    {"help smaple", "did you mean sample?"},
+    {"+ --attention gqa --heads 1", "--kv-heads"},
+    {"+ --optimizer adamw --muon-weight-decay 0", "--muon-weight-decay has no effect"},
+    {"+ --attention mqa@4/mha@5 --layers 2 --window 3",
+     "--window has no effect with --attention mqa@4/mha@5"},
+    {"+ --attention mqa/mha --layers 2 --kv-rank 3",
+     "--kv-rank has no effect with --attention mqa/mha"},
+    {"+ --attention mqa/share/mha --layers 2",
+     "--attention mqa/share/mha needs 3 layers or more, --layers is 2"},
+    {"+ --attention gqa1 --kv-heads 2", "--kv-heads 2 changes nothing"},
+    {"+ --kv-heads 2 --attention gqa1", "--kv-heads 2 changes nothing"},
+    {"+ --data mqar --pairs 17",
+     "--line-length must be even and at least 4 times --pairs, 68, is 64"},
+    {"sample --tokens 5", "--from is missing"},
+    {"sample --from run --tokens 0", "--tokens must be between 1"},
+    {"sample --from run --temperature nan", "--temperature must be"},
+    {"sample --from run --top-k -1", "--top-k must be"},
+    {"sample --from run --min-p 1.5", "--min-p must be"},
+    {"sample --from run --repeat 0", "--repeat must be between 1"},
+    {"sample --from run --mla both", "--mla must be one of auto, expanded, absorbed, is 'both'"},
+    {"sample --from run --at-context wait", "--at-context must be one of slide, stop"},
+    {"eval --json", "--from is missing"},
+    {"eval --from run --window 0", "--window must be between 1"},
+    {"eval --from run --tokens 3", "--tokens"},
+    {"eval --from run/checkpoints/step-3", "give the text with --data"},
+    {"cost --dim 256 --heads 3", "--heads 3 does not divide --dim 256"},
+    {"cost --attention mqa/gqa3 --heads 4", "--attention mqa/gqa3: 'gqa3'"},
+    {"cost --attention mqa/nosuch", "'nosuch' in 'mqa/nosuch' is no attention"},
+    {"cost --cache-dtype f8", "--cache-dtype must be one of"},
+    {"cost --colour red", "unknown flag --colour"},
+    {"cost --memory 24GiB", "--memory"},
+};
+
+struct BadFile {
+  const char* line;
+  int code;
+  const char* part;
+};
+
+// Files and folders as they can be.
+const BadFile kFiles[] = {
+    {"+ --data nowhere.txt", kData, "nowhere.txt"},
+    {"+ --data folder", kData, "folder"},
+    {"+ --data empty.txt", kData, "empty.txt"},
+    {"+ --data binary.txt", kData, "binary.txt"},
+    {"+ --data latin1.txt", kData, "invalid byte at offset 3"},
+    {"+ --data one.txt", kData, "one.txt"},
+    {"+ --data short.txt", kData, "short.txt"},
+    {"+ --data hundred.txt --context 10", kData,
+     "--context 10 is not shorter than the validation part of hundred.txt, 10 characters"},
+    {"+ --config nowhere.json", kData, "nowhere.json"},
+    {"+ --config broken.json", kData, "broken.json: not valid JSON"},
+    {"+ --config unknown.json", kData, "'colour'"},
+    {"+ --config deep.json", kData, "deep.json: not valid JSON: nested"},
+    {"+ --out run", kUsage, "--out run is not empty"},
+    {"+ --out text.txt", kUsage, "--out text.txt is a file"},
+    {"+ --out folder/full --force", kUsage, "holds no run that --force may replace"},
+    {"+ --out loop", kUsage, "--out loop cannot be read"},
+    {"+ --out run --force --data run/metrics.jsonl", kUsage,
+     "--data run/metrics.jsonl lies in --out run, whose contents the new run would replace"},
+    {"eval --from run/checkpoints/step-3 --data text.txt --logits run/metrics.jsonl", kUsage,
+     "--logits run/metrics.jsonl is a file of run"},
+    {"+ --out=", kUsage, "--out is empty"},
+    {"+ --init=", kUsage, "--init is empty"},
+    {"train --data=", kUsage, "--data is empty"},
+    {"+ --out=\xff", kUsage, "--out must be UTF-8"},
+    {"compare --data text.txt --context 16 --out=", kUsage, "--out is empty"},
+    {"compare --data text.txt --context 16 --out=\xff", kUsage, "--out must be UTF-8"},
+    {"compare --data text.txt --context 16 --out text.txt", kUsage, "--out text.txt is a file"},
+    {"compare --data text.txt --context 16 --out loop", kUsage, "--out loop cannot be read"},
+    {"+ --out text.txt/run", kRuntime, "cannot write text.txt/run"},
+    {"+ --out /proc/run", kRuntime, "cannot write /proc/run"},
+    {"+ --out /dev/full", kUsage, "--out /dev/full is a file"},
+    {"+ --init nowhere", kData, "--init: 'nowhere' is no run folder and no checkpoint"},
+    {"+ --init flipped", kData, "flipped/model.safetensors is damaged"},
+    {"train --data talse", kData,
+     "--data 'talse' is neither a file nor one of the built-in texts, tales, lookup, mqar, recall"},
+    {"train --resume run/checkpoints/step-3", kData,
+     "'run/checkpoints/step-3' is a checkpoint, no run folder; name its run, or begin a new run "
+     "with its weights by --init"},
+    {"train --resume run --force", kUsage, "--force does not go with --resume"},
+    {"train --resume hollow", kData, "hollow/run.json"},
+    {"train --resume odd-record", kData, "odd-record/run.json is damaged: 'starts' must be a list"},
+    {"train --resume=", kUsage, "--resume is empty"},
+    {"compare --data lookup --out text.txt/c", kRuntime, "cannot write text.txt/c"},
+    {"sample --from nowhere", kData, "'nowhere' is no run folder and no checkpoint"},
+    {"sample --from run --prompt ~", kData, "lacks '~'"},
+    {"eval --from run --data empty.txt", kData, "empty.txt"},
+    {"eval --from run --data single.txt", kData, "--data single.txt has one character"},
+    {"eval --from run/checkpoints/step-3 --best", kData, "name its run for the best one"},
+    {"+ --validation nowhere.txt", kData, "--validation 'nowhere.txt' is no file"},
+    {"+ --validation short.txt", kData, "is not shorter than the validation part"},
+    {"eval --from llama", kUsage, "give the text with --data"},
+    {"+ --context 5000", kData, "--context 5000 is not shorter than the training part"},
+    {"+ --data text.txt/part", kData, "'text.txt/part'"},
+    {"+ --out text.txt --force", kUsage, "--out text.txt is a file"},
+    {"+ --config folder", kData, "'folder' is a folder"},
+    {"+ --config empty.txt", kData, "'empty.txt' is empty"},
+    {"+ --config list.json", kData, "--config list.json: a configuration must be a JSON object"},
+    {"+ --config range.json", kData, "--config range.json: --steps must be between 1"},
+    {"cost --from text.txt", kData, "--from: 'text.txt'"},
+    {"cost --from bad", kData, "bad/config.json"},
+    {"sample --from short-weights", kData, "model.safetensors"},
+    {"sample --from flipped", kData, "flipped/model.safetensors is damaged: its checksum"},
+    {"sample --from no-config", kData, "no-config/config.json"},
+    {"sample --from no-tokenizer", kData, "no-tokenizer/tokenizer.json"},
+    {"sample --from words", kData, "every token is one character"},
+    {"train --resume no-moments", kData, "optimizer.safetensors"},
+    {"train --resume no-state", kData, "trainer_state.json"},
+    {"train --resume bad-state", kData, "trainer_state.json"},
+};
+
+const std::string kSmall =
+    "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3";
+
+// A folder with the texts, runs and damaged checkpoints that the cases name.
+class World : public TrainFolder {
+ public:
+  World() {
+    const std::string text = contents("text.txt");
+    file("empty.txt", "");
+    file("binary.txt", text + std::string("\0\1\2", 3));
+    file("latin1.txt", "caf\xe9 au lait");
+    file("one.txt", std::string(500, 'a'));
+    file("short.txt", "0 is a");
+    file("single.txt", "0");
+    std::string hundred;  // characters, the last ten of them for validation
+    for (int i = 0; i < 50; ++i) hundred += "ab";
+    file("hundred.txt", hundred);
+    file("broken.json", "{\"steps\": 3");
+    file("unknown.json", "{\"colour\": \"red\"}");
+    file("list.json", "[1, 2]");
+    file("range.json", "{\"steps\": 0}");
+    file("deep.json", std::string(3000, '['));
+    for (const char* folder : {"folder/full/samples", "bad"})
+      fs::create_directories(*this / folder);
+    file("folder/full/samples/music.wav", "mine");
+    file("bad/config.json", "{\"dim\": [16]}");
+    fs::create_symlink("loop", *this / "loop");
+    const ProgramResult result = headcount("train " + kSmall + " --quiet --out run");
+    if (result.exit_code != 0) throw std::runtime_error(result.err);
+    damage_checkpoints();
+    damage_runs();
+  }
+
+ private:
+  // A copy of the checkpoint as if made elsewhere, with one file changed; "" removes it.
+  void checkpoint(const std::string& name, const std::string& changed,
+                  const std::function<std::string(std::string)>& change) const {
+    fs::copy(*this / "run/checkpoints/step-3", *this / name, fs::copy_options::recursive);
+    if (name != "flipped") fs::remove(*this / name / "SHA256SUMS");
+    const std::string path = name + "/" + changed, bytes = change(contents(path));
+    fs::remove(*this / path);
+    if (!bytes.empty()) file(path, bytes);
+  }
+  void damage_checkpoints() const {
+    const auto none = [](const std::string&) { return std::string(); };
+    checkpoint("flipped", "model.safetensors", [](std::string bytes) {
+      bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+      return bytes;
+    });
+    checkpoint("short-weights", "model.safetensors",
+               [](const std::string& b) { return b.substr(0, b.size() - 1); });
+    checkpoint("no-config", "config.json", none);
+    checkpoint("no-tokenizer", "tokenizer.json", none);
+    checkpoint("words", "tokenizer.json",
+               [](std::string text) { return text.replace(text.find("\"a\": "), 5, "\"abc\": "); });
+    checkpoint("llama", "tokenizer_config.json", [](std::string text) { return text; });
+  }
+  void damage_runs() const {
+    const auto run = [&](const std::string& name) {
+      fs::copy(*this / "run", *this / name, fs::copy_options::recursive);
+      fs::remove(*this / name / "checkpoints/step-3/SHA256SUMS");
+      return name + "/checkpoints/step-3/";
+    };
+    fs::remove(*this / (run("no-moments") + "optimizer.safetensors"));
+    fs::remove(*this / (run("no-state") + "trainer_state.json"));
+    file(run("bad-state") + "trainer_state.json", "{\"step\": \"three\"}");
+    run("odd-record");
+    std::string record = contents("odd-record/run.json");
+    file("odd-record/run.json", record.replace(record.find('['), 1, "\"none\", \"more\": ["));
+    run("hollow");
+    fs::remove(*this / "hollow/run.json");
+  }
+};
+
+class BadInput : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { world_ = std::make_unique<World>(); }
+  static void TearDownTestSuite() { world_.reset(); }
+
+  static std::map<std::string, std::string> all_files() {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(world_->path())) {
+      std::error_code loop;
+      if (entry.is_regular_file(loop) && entry.path().filename() != kLockFile)
+        files[entry.path().lexically_relative(world_->path())] = file_contents(entry.path());
+    }
+    return files;
+  }
+  static void expect_refused(std::string line, int code, const std::string& part) {
+    if (line.starts_with("+ ")) {
+      line = "train " + over_defaults(kSmall, line.substr(2));
+      const std::size_t longest = line.find("LONG");
+      if (longest != std::string::npos) line.replace(longest, 4, std::string(100000, 'a'));
+      if (line.find("--out") == std::string::npos) line += " --out fresh";
+    }
+    expect_refusal(world_->headcount(line), code, {part}, line);
+    EXPECT_FALSE(world_->has("fresh")) << line;
+  }
+
+  static std::unique_ptr<World> world_;
+};
+std::unique_ptr<World> BadInput::world_;
+
+TEST_F(BadInput, InFlagsIsRefusedInOneLine) {
+  const auto before = all_files();
+  for (const auto& [line, part] : kUsages) expect_refused(line, kUsage, part);
+  EXPECT_EQ(all_files(), before);
+}
+
+TEST_F(BadInput, InFilesIsRefusedInOneLine) {
+  const auto before = all_files();
+  for (const auto& [line, code, part] : kFiles) expect_refused(line, code, part);
+  EXPECT_EQ(all_files(), before);
+}
+
+TEST_F(BadInput, OfNoCommandPrintsHelpOnStandardError) {
+  const ProgramResult result = world_->headcount("");
   EXPECT_EQ(result.exit_code, kUsage);
   EXPECT_EQ(result.out, "");
   EXPECT_NE(result.err.find("train"), std::string::npos);
 }
 
-TEST_F(BadInput, UnknownFlags) {
-  expect_refusals(kUsage, {{"--colour red", {"--colour"}},
-                           {"--step 3", {"unknown flag --step;"}},
-                           {"-n 3", {"unknown flag -n;"}},
-                           {"stray", {"'stray'"}},
-                           {"--steps", {"steps"}},
-                           {"--out", {"out"}}});
-}
-
-TEST_F(BadInput, NumbersOutOfRange) {
-  expect_refusals(kUsage, {{"--steps 0", {"--steps", "between 1 and", "0"}},
-                           {"--steps -1", {"--steps", "-1"}},
-                           {"--batch 0", {"--batch"}},
-                           {"--layers 0", {"--layers"}},
-                           {"--context 0", {"--context"}},
-                           {"--accumulate 0", {"--accumulate"}},
-                           {"--warmup -1", {"--warmup"}},
-                           {"--eval-every -1", {"--eval-every"}},
-                           {"--threads -1", {"--threads"}},
-                           {"--threads 5000", {"--threads"}},
-                           {"--dropout 1", {"--dropout", "below 1"}},
-                           {"--dropout -0.1", {"--dropout"}},
-                           {"--beta1 1", {"--beta1"}},
-                           {"--lr -0.001", {"--lr"}},
-                           {"--grad-clip -1", {"--grad-clip"}},
-                           {"--seed -1", {"--seed"}}});
-}
-
-TEST_F(BadInput, WhatIsNotANumber) {
-  expect_refusals(kUsage, {{"--steps many", {"--steps", "'many'"}},
-                           {"--steps 1.5", {"--steps", "'1.5'"}},
-                           {"--steps=", {"--steps"}},
-                           {"--heads 0x2", {"--heads", "'0x2'"}},
-                           {"--lr fast", {"--lr", "'fast'"}},
-                           {"--lr nan", {"--lr", "'nan'"}},
-                           {"--dropout 0,1", {"--dropout", "'0,1'"}},
-                           {"--seed first", {"--seed", "'first'"}},
-                           {"--score-scale big", {"--score-scale", "'big'"}}});
-}
-
-TEST_F(BadInput, NumbersTooLargeForTheirType) {
-  expect_refusals(kUsage, {{"--steps 99999999999999999999", {"--steps", "99999999999999999999"}},
-                           {"--steps 4294967297", {"--steps", "4294967297"}},
-                           {"--context 18446744073709551617", {"--context"}},
-                           {"--seed 18446744073709551616", {"--seed"}},
-                           {"--lr 1e999", {"--lr", "1e999"}},
-                           {"--grad-clip inf", {"--grad-clip", "inf"}}});
-}
-
-TEST_F(BadInput, ChoicesThatDoNotExist) {
-  expect_refusals(kUsage,
-                  {{"--attention nosuch",
-                    {"--attention", "mha, mqa, gqa or gqa2", "mla or mla48+16", "'nosuch'"}},
-                   {"--positions absolute", {"--positions", "rope, learned, none"}},
-                   {"--norm batch", {"--norm", "rms, layer"}},
-                   {"--activation relu", {"--activation", "swiglu, gelu"}},
-                   {"--progress sometimes", {"--progress", "auto, always, never"}},
-                   {"--bias=perhaps", {"--bias", "on, off"}},
-                   {"--attention mla --latent-norm maybe", {"--latent-norm", "on, off"}},
-                   {"--preset nanogpt", {"--preset", "nanogpt-cpu", "nanogpt-gpu", "'nanogpt'"}}});
-}
-
-TEST_F(BadInput, ImpossibleShapes) {
-  expect_refusals(kUsage,
-                  {{"--heads 3", {"--heads 3", "--dim 16"}},
-                   {"--attention gqa --heads 4 --kv-heads 3", {"--kv-heads 3", "--heads 4"}},
-                   {"--attention gqa --heads 4 --kv-heads 8", {"--kv-heads 8", "--heads 4"}},
-                   {"--attention gqa --heads 1", {"--heads", "--kv-heads"}},
-                   {"--heads 16", {"--positions rope", "--head-dim, which is 1"}},
-                   {"--head-dim 5", {"--head-dim, which is 5"}},
-                   {"--attention mla --rope-dim 3", {"--rope-dim", "even", "3"}}});
-}
-
-TEST_F(BadInput, FlagsOfAnotherAttention) {
-  for (const char* const attention : {"mha", "mqa", "gqa", "latent-bias"}) {
-    for (const char* const flag :
-         {"kv-rank 8", "q-rank 8", "nope-dim 8", "latents 2", "v-dim 8", "latent-norm off"}) {
-      const std::string name = std::string("--") + flag;
-      expect_refusals(
-          kUsage,
-          {{std::string("--attention ") + attention + " " + name,
-            {name.substr(0, name.find(' ')), std::string("--attention ") + attention, "mla"}}});
-    }
-  }
-  expect_refusals(
-      kUsage, {{"--attention mqa --kv-heads 2", {"--kv-heads", "--attention mqa", "gqa"}},
-               {"--attention mla --kv-heads 2", {"--kv-heads", "--attention mla", "gqa"}},
-               {"--attention latent-bias --rope-dim 8", {"--rope-dim", "mla"}},
-               {"--attention gta --tie-kv on", {"--tie-kv", "--attention gta", "mha, mqa, gqa"}},
-               {"--attention mla --kv-factors 2", {"--kv-factors", "tpa"}},
-               {"--attention gqa --latent-dim 2", {"--latent-dim", "latent-bias"}}});
-}
-
-TEST_F(BadInput, FlagsOfOtherData) {
-  expect_refusals(kUsage, {{"--data tales --kinds 2", {"--kinds", "--data tales", "lookup"}},
-                           {"--data lookup --pairs 2", {"--pairs", "--data lookup", "mqar"}},
-                           {"--kinds 2", {"--kinds", "--data text.txt", "lookup"}}});
-}
-
-TEST_F(BadInput, FlagsThatContradictEachOther) {
-  expect_refusals(kUsage, {{"--lr 0.1 --min-lr 1", {"--min-lr", "--lr"}},
-                           {"--data lookup --context 100", {"--context", "16", "lookup"}},
-                           {"--data mqar --pairs 17", {"--line-length", "--pairs", "68", "64"}}});
-}
-
-TEST_F(BadInput, UnusableTexts) {
-  const std::size_t size = folder_.contents("text.txt").size();
-  const std::string offset = "offset " + std::to_string(size);
-  expect_refusals(kData, {{"--data missing.txt", {"'missing.txt'"}},
-                          {"--data empty.txt", {"'empty.txt'", "empty"}},
-                          {"--data binary.txt", {"'binary.txt'", "binary", offset}},
-                          {"--data latin1.txt", {"'latin1.txt'", "UTF-8", "offset 3"}},
-                          {"--data truncated.txt", {"'truncated.txt'", "UTF-8", offset}},
-                          {"--data one.txt", {"'one.txt'", "one symbol"}},
-                          {"--data folder", {"'folder'", "folder"}},
-                          {"--data text.txt/part", {"'text.txt/part'"}}});
-}
-
-TEST_F(BadInput, ContextsLongerThanTheText) {
-  expect_refusals(kData, {{"--context 5000", {"--context 5000", "text.txt"}},
-                          {"--context 100", {"--context 100", "validation", "text.txt"}},
-                          {"--data tiny.txt --context 1", {"--context 1", "tiny.txt"}}});
-}
-
-TEST_F(BadInput, UnusableConfigurations) {
-  expect_refusals(kData, {{"--config missing.json", {"--config", "'missing.json'"}},
-                          {"--config folder", {"--config", "'folder'", "folder"}},
-                          {"--config empty.txt", {"--config", "'empty.txt'", "empty"}},
-                          {"--config bad.json", {"--config bad.json", "JSON"}},
-                          {"--config list.json", {"--config list.json", "object"}},
-                          {"--config unknown.json", {"--config unknown.json", "'colour'"}},
-                          {"--config range.json", {"--config range.json", "--steps"}},
-                          {"--config type.json", {"--config type.json", "--steps"}}});
-}
-
-TEST_F(BadInput, NonEmptyRunFolderIsLeftAlone) {
-  expect_refusal(folder_.train("--out full"), kUsage, {"--out full", "--force"}, "full");
-  EXPECT_EQ(folder_.contents("full/metrics.jsonl"), "mine");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "full"), fs::directory_iterator()), 1);
-}
-
-TEST_F(BadInput, FileAsRunFolderIsLeftAlone) {
-  const std::string text = folder_.contents("text.txt");
-  for (const char* const force : {"", " --force"}) {
-    expect_refusal(folder_.train(std::string("--out text.txt") + force), kUsage, {"--out text.txt"},
-                   "a file");
-    EXPECT_EQ(folder_.contents("text.txt"), text);
-  }
-}
-
-// Below a file and in /proc not even root may make folders.
-TEST_F(BadInput, UnwritableRunFolders) {
-  expect_refusal(folder_.train("--out text.txt/run"), kRuntime, {"text.txt/run"}, "below a file");
-  expect_refusal(folder_.train("--out /proc/headcount"), kRuntime, {"/proc/headcount"}, "/proc");
-}
-
-// Weight decay turns its sign where it is greater than 1 / learning rate, and weights explode.
-const std::string kExploding =
-    "--lr 100 --min-lr 100 --warmup 0 --weight-decay 100 --grad-clip 0 --eval-every 0 --quiet ";
-
-int diverged_at(const std::string& line) {
-  const std::size_t at = line.find("at step ");
-  return at == std::string::npos ? 0 : std::stoi(line.substr(at + 8));
-}
-
-TEST_F(BadInput, DivergingRunStopsAndNamesTheStep) {
-  const ProgramResult result = folder_.train(kExploding + "--steps 50 --out run");
-  expect_refusal(result, kDiverged, {"became ", " at step ", "--lr"}, "exploding weights");
-  const int step = diverged_at(result.err);
-  EXPECT_GT(step, 1) << result.err;
-  EXPECT_LT(step, 50) << result.err;
-  const std::string metrics = folder_.contents("run/metrics.jsonl");
-  EXPECT_EQ(std::ranges::count(metrics, '\n'), step - 1);
-  EXPECT_FALSE(folder_.has("run/checkpoints/step-50"));
-}
-
-TEST_F(BadInput, RunThatHasNoNumbersToBeginWithIsNotToldToLowerItsLearningRate) {
-  for (const auto& [flags, cause] :
-       {std::pair("--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0", "--norm-epsilon"),
-        std::pair("--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0 --lr 0", "--norm-epsilon"),
-        std::pair("--score-scale 1e39", "--score-scale")}) {
-    const ProgramResult result = folder_.train(std::string(flags) + " --quiet --force --out run");
-    expect_refusal(result, kDiverged, {"the loss became NaN at step 1; ", cause}, flags);
-    for (const char* advice : {"lower", "--warmup", "--grad-clip"})
-      EXPECT_EQ(result.err.find(advice), std::string::npos) << result.err;
-  }
-}
-
-TEST_F(BadInput, TrapNamesTheOpThatDivergesAndCostsNoBits) {
-  const ProgramResult spoiled =
-      folder_.train("--score-scale 1e39 --trap-non-finite --quiet --out spoiled");
-  expect_refusal(
-      spoiled, kDiverged,
-      {"op attention ([", ": the value is -nan at element 0, at step 1; ", "--score-scale"},
-      "scores that overflow");
-  for (const char* trap : {"", " --trap-non-finite"}) {
-    const std::string run = std::string("run") + (*trap == 0 ? "" : "-trapped");
-    ASSERT_EQ(folder_.train("--steps 3 --quiet --out " + run + trap).exit_code, 0);
-  }
-  EXPECT_EQ(folder_.contents("run/metrics.jsonl"), folder_.contents("run-trapped/metrics.jsonl"));
-}
-
-// Weights that give no finite loss do not displace others, also where a resumed run finds them.
-TEST_F(BadInput, DivergingRunLeavesItsNewestCheckpointThatGivesALoss) {
-  const std::string flags = "--steps 50 --checkpoint-every 1 --keep 1 --out run ";
-  const int step = diverged_at(folder_.train(kExploding + flags).err);
-  const std::string newest = "step-" + std::to_string(step - 2);
-  const auto expect_newest = [&] {
-    EXPECT_FALSE(folder_.has("run/checkpoints/step-" + std::to_string(step - 1)));
-    EXPECT_EQ(folder_.contents("run/checkpoints/latest"), newest + "\n");
-    for (const std::string line : {"eval --from run", "sample --from run"})
-      EXPECT_EQ(folder_.headcount(line).exit_code, 0) << line;
-  };
-  expect_newest();
-  EXPECT_EQ(diverged_at(folder_.headcount("train --quiet --resume run").err), step);
-  expect_newest();
-  // Stopped after the checkpoint: the next process tries its weights.
-  EXPECT_EQ(folder_.signalled("train --quiet --resume run", 1, SIGTERM), 128 + SIGTERM);
-  EXPECT_TRUE(folder_.has("run/checkpoints/step-" + std::to_string(step - 1)));
-  EXPECT_EQ(diverged_at(folder_.headcount("train --quiet --resume run").err), step);
-  expect_newest();
-}
-
-// The last update may be the one that spoils the weights.
-TEST_F(BadInput, RunThatDivergesInItsLastStepIsNoSuccess) {
-  const int step = diverged_at(folder_.train(kExploding + "--steps 50 --out first").err);
-  const std::string steps = std::to_string(step - 1);
-  const ProgramResult result = folder_.train(kExploding + "--out run --steps " + steps);
-  expect_refusal(result, kDiverged, {"validation loss", "at step " + steps}, "last step");
+// A limit on the size of files stands for a disk without room.
+TEST_F(BadInput, OfAFullDiskIsNamed) {
+  const std::string train = "ulimit -f 8; exec \"$headcount\" train " + kSmall;
+  expect_refusal(world_->shell(train + " --quiet --out small"), kRuntime,
+                 {"cannot write small/checkpoints/step-3/model.safetensors: File too large; raise "
+                  "the limit that ulimit -f shows\n"},
+                 train);
+  EXPECT_FALSE(world_->has("small/checkpoints/step-3"));
+  // With room it goes on.
+  EXPECT_EQ(world_->headcount("train --quiet --resume small").exit_code, 0);
+  const ProgramResult full = world_->shell("\"$headcount\" cost > /dev/full");
+  EXPECT_EQ(full.exit_code, kRuntime);
 }
 
 }  // namespace

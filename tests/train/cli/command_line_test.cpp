@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,31 @@ TEST(Help, HasEveryHeadingOnce) {
     EXPECT_GE(headings.size(), least) << command;
     for (const std::string& heading : headings)
       EXPECT_EQ(headings.count(heading), 1u) << command << heading;
+  }
+}
+
+TEST(Help, HasShortFormsForThoseWhoTryThem) {
+  const TrainFolder folder;
+  const std::string all = folder.headcount("--help").out,
+                    train = folder.headcount("train --help").out;
+  ASSERT_GT(train.size(), all.size());
+  for (const auto& [line, text] : {std::pair{"-h", all}, std::pair{"help", all},
+                                   std::pair{"train -h", train}, std::pair{"help train", train}}) {
+    const ProgramResult result = folder.headcount(line);
+    EXPECT_EQ(result.exit_code, 0) << line << result.err;
+    EXPECT_EQ(result.out, text) << line;
+  }
+}
+
+TEST(Help, OfAllCommandsSaysWhatToTypeFirstAndAlignsThem) {
+  const std::string help = TrainFolder().headcount("--help").out;
+  EXPECT_NE(help.find("Begin with\n  headcount compare "), std::string::npos) << help;
+  std::istringstream lines(help.substr(help.find("Commands\n")));
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && !line.empty()) {
+    EXPECT_EQ(line.find_first_not_of(' ', line.find(' ', 2)), 11u) << line;
+    EXPECT_LT(line.size(), 100u) << line;
   }
 }
 

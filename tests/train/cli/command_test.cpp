@@ -65,14 +65,6 @@ TEST_F(TrainCommand, WithJsonPrintsOneObject) {
   EXPECT_NEAR(object.at("val_loss").get<double>(), guess, 0.2);
 }
 
-TEST_F(TrainCommand, TrainsEveryAttentionByChangingOneFlag) {
-  for (const AttentionKind* kind : attention_kinds()) {
-    const std::string name(kind->name);
-    const ProgramResult result = train("--quiet --json --out " + name + " --attention " + name);
-    EXPECT_EQ(json::parse(result.out).at("attention"), name);
-  }
-}
-
 TEST_F(TrainCommand, WithoutJsonPrintsASummaryAndASample) {
   const ProgramResult result = train("--out run --quiet");
   for (const char* const part : {"mha", "parameters", "validation loss", "tokens/s", "run"}) {
@@ -243,26 +235,10 @@ TEST_F(TrainCommand, SaysThatItShortensAWarmUpLongerThanTheRun) {
   EXPECT_EQ(folder_.headcount("train --resume run --warmup 100").exit_code, 0);
 }
 
-TEST_F(TrainCommand, WarmsUpAsAskedWhenItsRunIsMadeLonger) {
-  train("--warmup 30 --steps 20 --out run");
-  ASSERT_EQ(folder_.headcount("train --resume run --steps 40").exit_code, 0);
-  EXPECT_LT(learning_rate_of_step(30), 1e-3);
-  EXPECT_DOUBLE_EQ(learning_rate_of_step(31), 1e-3);
-}
-
 TEST_F(TrainCommand, ThatFindsARunFinishedTellsNoSpeed) {
   train("--steps 20 --out run");
   const std::string out = folder_.headcount("train --resume run").out;
   EXPECT_NE(out.find("20 steps, all of an earlier start\n"), std::string::npos) << out;
-}
-
-TEST_F(TrainCommand, StartsFromAPreset) {
-  const ProgramResult result =
-      folder_.headcount("train --preset nanogpt-cpu --data text.txt --steps 10 --print-config");
-  const json printed = json::parse(result.out);
-  EXPECT_EQ(printed.at("dim"), 128);
-  EXPECT_EQ(printed.at("positions"), "learned");
-  EXPECT_EQ(printed.at("steps"), 10);
 }
 
 TEST_F(TrainCommand, WithEqualSeedsWritesEqualBytes) {
@@ -274,15 +250,6 @@ TEST_F(TrainCommand, WithEqualSeedsWritesEqualBytes) {
   EXPECT_EQ(folder_.contents("b/metrics.jsonl"), folder_.contents("a/metrics.jsonl"));
   EXPECT_NE(weights("c"), weights("a"));
   EXPECT_NE(folder_.contents("c/metrics.jsonl"), folder_.contents("a/metrics.jsonl"));
-}
-
-TEST_F(TrainCommand, WithForceReplacesTheRun) {
-  train("--out run --quiet --steps 3");
-  folder_.file("run/checkpoints/step-3/extra", "old");
-  train("--out run --quiet --steps 2 --force");
-  EXPECT_FALSE(folder_.has("run/checkpoints/step-3"));
-  EXPECT_TRUE(folder_.has("run/checkpoints/step-2/model.safetensors"));
-  EXPECT_EQ(json_lines(folder_.contents("run/metrics.jsonl")).size(), 2u);
 }
 
 TEST_F(TrainCommand, TakesAnEmptyFolder) {
@@ -350,35 +317,6 @@ TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
   EXPECT_DOUBLE_EQ(object.at("answer_baselines").at("guesser").get<double>(), 0.25);
   EXPECT_EQ(object.at("entropy_per_character").get<double>(), 0);
   EXPECT_GT(object.at("val_loss").get<double>(), object.at("entropy_per_character").get<double>());
-}
-
-TEST(HelpCommand, ListsEveryFlagWithItsHeading) {
-  const TrainFolder folder;
-  const ProgramResult result = folder.headcount("train --help");
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.err, "");
-  for (const Setting& setting : training_settings())
-    EXPECT_NE(result.out.find("--" + setting.name + " "), std::string::npos) << setting.name;
-  for (const char* const heading : {"Attention", "Model", "Data", "Optimizer", "Run"})
-    EXPECT_NE(result.out.find(std::string("\n ") + heading + " options:"), std::string::npos)
-        << heading;
-  for (const char* const flag : {"--out", "--force", "--quiet", "--json", "--config", "--preset",
-                                 "--print-config", "--threads", "--progress", "--help"}) {
-    EXPECT_NE(result.out.find(flag), std::string::npos) << flag;
-  }
-  EXPECT_NE(result.out.find("\n  tales   --"), std::string::npos) << "defaults of a text";
-  EXPECT_NE(result.out.find("Examples:"), std::string::npos);
-  EXPECT_FALSE(folder.has("runs"));
-}
-
-TEST(HelpCommand, ListsTheCommands) {
-  const TrainFolder folder;
-  for (const char* const line : {"--help", "help"}) {
-    const ProgramResult result = folder.headcount(line);
-    EXPECT_EQ(result.exit_code, 0);
-    EXPECT_EQ(result.err, "");
-    EXPECT_NE(result.out.find("train"), std::string::npos);
-  }
 }
 
 }  // namespace

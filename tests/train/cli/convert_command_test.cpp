@@ -93,25 +93,6 @@ TEST_F(ConvertCommand, WithoutJsonPrintsATable) {
       << window.out << window.err;
 }
 
-TEST_F(ConvertCommand, ToMoreGroupsAndBackLosesNothing) {
-  object("--from run --attention gqa2 --out fewer");
-  const json more = object("--from fewer --data text.txt --attention mha --out more");
-  EXPECT_NEAR(more.at("to").at("loss"), more.at("from").at("loss"), 1e-5);
-  const json back = object("--from more --data text.txt --attention gqa2 --out back");
-  EXPECT_EQ(folder_->contents("back/model.safetensors"),
-            folder_->contents("fewer/model.safetensors"));
-  EXPECT_LT(back.at("layers")[0].at("key_error"), 1e-6);
-}
-
-TEST_F(ConvertCommand, TrainingGoesOnFromIt) {
-  const json converted = object("--from run --attention mqa --out go-on");
-  const json trained = train(
-      "--init go-on --heads 4 --layers 2 --lr 0.01 --warmup 0 --steps 20 --attention mqa --out "
-      "gone-on");
-  EXPECT_LT(trained.at("val_loss"), converted.at("to").at("loss"));
-  EXPECT_EQ(trained.at("attention"), "mqa");
-}
-
 TEST_F(ConvertCommand, PrintsACommandThatTrainsFurther) {
   const ProgramResult made = folder_->headcount(
       "train --data lookup --kinds 3 --dim 16 --steps 1 --eval-characters 2k --quiet --out board");
@@ -124,14 +105,6 @@ TEST_F(ConvertCommand, PrintsACommandThatTrainsFurther) {
   const ProgramResult further =
       folder_->headcount(command + " --steps 1 --eval-characters 2k --quiet");
   EXPECT_EQ(further.exit_code, 0) << command << further.err;
-}
-
-TEST_F(ConvertCommand, ConvertsACheckpointWithoutATextToo) {
-  const json result = object("--from run/checkpoints/step-30 --attention mqa --out no-text");
-  EXPECT_FALSE(result.at("to").contains("loss"));
-  object("--from run --attention mqa --out with-text");
-  EXPECT_EQ(folder_->contents("no-text/model.safetensors"),
-            folder_->contents("with-text/model.safetensors"));
 }
 
 TEST_F(ConvertCommand, NeedsNoTextOfTheRunWhereAnotherIsNamed) {
@@ -157,6 +130,10 @@ TEST_F(ConvertCommand, RefusesUnusableFlags) {
   expect_refusal(kUsage, "--from run --attention mqa --out refused --data bad\xff.txt",
                  {"--data must be UTF-8"});
   expect_refusal(kUsage, "--from run --attention mqa --layers 3 --out refused", {"layers"});
+  expect_refusal(kUsage, "--from run --attention delta --out refused",
+                 {"no conversion to --attention delta", "from mha, gqa or mqa"});
+  expect_refusal(kUsage, "--from run --out refused --attention mha:canon=B",
+                 {"--attention mha:canon=B sets", "which is fixed here"});
 }
 
 // Before any work is done.
@@ -181,34 +158,6 @@ TEST_F(ConvertCommand, GivesANewFolderToOneOfTwoThatNameIt) {
     EXPECT_EQ(folder_->shell("cd " + out + " && sha256sum --check --quiet SHA256SUMS").exit_code,
               0);
   }
-}
-
-TEST_F(ConvertCommand, TakesAFolderThatIsNamedWithASlash) {
-  EXPECT_EQ(object("--from run --attention mqa --out slashed/").at("out"), "slashed");
-  EXPECT_TRUE(folder_->has("slashed/model.safetensors"));
-}
-
-TEST_F(ConvertCommand, GivesAllLayersTheWindowOfTheWord) {
-  const auto bytes = [&](const std::string& attention, const std::string& out) {
-    return object("--from run --attention " + attention + " --out " +
-                  out)["to"]["kv_cache_bytes_per_token"]
-        .get<double>();
-  };
-  EXPECT_LT(bytes("mqa@2", "windowed"), bytes("mqa", "unwindowed"));
-}
-
-TEST_F(ConvertCommand, RefusesWhatCannotBeConvertedWithTheReason) {
-  expect_refusal(kUsage, "--from run --attention delta --out refused",
-                 {"no conversion to --attention delta", "from mha, gqa or mqa"});
-  expect_refusal(kUsage, "--from run --attention gqa3 --out refused", {"--kv-heads 3"});
-  expect_refusal(kUsage, "--from run --attention mqa/share --out refused",
-                 {"no conversion to --attention mqa/share"});
-  for (const std::string word : {"mha:canon=B", "gqa2:tie-kv=on"}) {
-    expect_refusal(kUsage, "--from run --out refused --attention " + word,
-                   {"--attention " + word + " sets", "which is fixed here"});
-  }
-  expect_refusal(kUsage, "--from run --attention mqa --rope-dim 2 --out refused",
-                 {"--rope-dim is 2, in the model it is 4"});
 }
 
 }  // namespace

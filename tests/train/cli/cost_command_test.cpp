@@ -1,4 +1,5 @@
-// `headcount cost` as its users meet it: tables as JSON, CSV and text.
+// `headcount cost` as its users meet it: tables as JSON, CSV and text, and the sizes that it takes
+// from a run and of well-known models.
 #include "train/cli/cost_command.h"
 
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 
 #include "models/attention_spec.h"
 #include "models/cost.h"
+#include "models/released_models.h"
 
 namespace headcount::cost_tables {
 namespace {
@@ -33,36 +35,6 @@ TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
         EXPECT_EQ(row.at(key).is_number_integer(), key != "attention") << key;
       }
     }
-  }
-}
-
-TEST_F(CostCommand, PrintsTheArticlesTable) {
-  const json object = table(kWidth256);
-  for (const auto& [attention, parameters, macs] : {std::tuple{"mha", 263'168, 2'621'440},
-                                                    {"mqa", 148'032, 1'474'560},
-                                                    {"gqa", 197'376, 1'966'080},
-                                                    {"mla", 111'082, 1'100'800}}) {
-    const json found = row(object, attention);
-    EXPECT_EQ(found.at("params_per_layer"), parameters) << attention;
-    EXPECT_EQ(found.at("linear_macs_per_token_per_layer").get<int>() * 10, macs) << attention;
-  }
-}
-
-TEST_F(CostCommand, PrintsTheBlogsTable) {
-  constexpr std::int64_t kMega = 1 << 20, kGiga = kMega << 10, kTera = kGiga << 10;
-  const json object = table(kWidth8192);
-  for (const auto& [attention, parameters, cache, prefill, decode] :
-       {std::tuple{"mha", 256 * kMega, 2 * kGiga, 256 * kTera, 2 * kGiga},
-        {"mqa", 130 * kMega, 32 * kMega, 256 * kTera, 2 * kGiga},
-        {"gqa", 144 * kMega, 256 * kMega, 256 * kTera, 2 * kGiga},
-        {"mla-merged", 516 * kMega, 64 * kMega, 1024 * kTera, 8 * kGiga}}) {
-    const json found = row(object, attention);
-    EXPECT_EQ(found.at("params_per_layer"), parameters) << attention;
-    EXPECT_EQ(found.at("cache_elements_per_layer"), cache) << attention;
-    EXPECT_EQ(found.at("cache_elements_per_token_per_layer"), cache / 131'072) << attention;
-    EXPECT_EQ(found.at("cache_bytes"), cache * 4 * 4) << attention;  // layers, bytes
-    EXPECT_EQ(found.at("prefill_attention_macs_per_layer"), prefill) << attention;
-    EXPECT_EQ(found.at("decode_attention_macs_per_layer"), decode) << attention;
   }
 }
 
@@ -114,48 +86,6 @@ TEST_F(CostCommand, NamesTheFractionOfARowTheWindowAndTheOpenBlock) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
-// Beside that, csa keeps index rows of 16 numbers; an open block has 2 x 2 x 48 numbers of each of
-// 7 tokens at most, and 2 x 48 of each of the 8 of the block before.
-TEST_F(CostCommand, CountsTheIndexRowsOfCsaAndTheBlockBeforeAnOpenOne) {
-  const std::string flags =
-      "--attention csa --layers 2 --dim 64 --heads 4 --context 64 --window 4 --compress 8 "
-      "--index-head-dim 16 --cache-dtype f16 ";
-  const json csa = row_with_window(flags, "csa");
-  EXPECT_EQ(csa.at("cache_elements_per_token_per_layer"), 32);
-  EXPECT_EQ(csa.at("pooled_elements_per_token_per_layer"), 6);
-  EXPECT_EQ(csa.at("window_elements_per_layer"), 4 * 32);
-  EXPECT_EQ(csa.at("open_block_elements_per_layer"), 48 * (7 * 4 + 8 * 2));
-  const std::string text = cost(flags + "--index-topk 4 --index-loss 0").out;
-  for (const char* const part :
-       {"note: csa: each layer of csa keeps 1/8 of a row of 48 numbers per token, in its window at "
-        "most 128 numbers, and for an open block 2112 numbers\n",
-        "note: csa: --index-loss is 0: nothing trains the indexer of csa",
-        "note: csa: a --window of 4 is shorter than an open block of 8 tokens"})
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-}
-
-// A latent of 48, a rotary key of 16 and an index key of 20 numbers. A token scores 4096 tokens by
-// 3 heads of the indexer and reads 100 of them, 4 heads of 48 + 16 numbers and as many of a latent.
-TEST_F(CostCommand, CountsTheIndexKeysOfDsaAndTheTokensThatItPicks) {
-  const std::string flags =
-      "--attention dsa48+16 --layers 1 --dim 128 --heads 4 --index-heads 3 --index-head-dim 20 "
-      "--index-topk 100 ";
-  const json row = row_with_window(flags + "--context 4096", "dsa-absorbed");
-  EXPECT_EQ(row.at("cache_elements_per_token_per_layer"), 48 + 16 + 20);
-  EXPECT_EQ(row.at("cache_bytes"), 4 * 4096 * (48 + 16 + 20));
-  constexpr int kIndexed = 3 * (20 + 1) * 4096;
-  EXPECT_EQ(row.at("decode_attention_macs_per_layer"), kIndexed + 4 * (48 + 16 + 48) * 100);
-  const json expanded = row_with_window(flags + "--context 4096", "dsa");
-  EXPECT_EQ(expanded.at("decode_expansion_macs_per_layer"), 100 * 48 * 4 * (32 + 32));
-  // Nothing is scored where all tokens are read.
-  const json dense = row_with_window(flags + "--context 100", "dsa-absorbed");
-  EXPECT_EQ(dense.at("decode_attention_macs_per_layer"), 4 * (48 + 16 + 48) * 100);
-  const std::string text = cost(flags + "--index-loss 0").out;
-  EXPECT_NE(text.find("note: dsa: --index-loss is 0: nothing trains the indexer of dsa"),
-            std::string::npos)
-      << text;
-}
-
 TEST_F(CostCommand, WithCsvPrintsTheSameNumbers) {
   const json object = table(kWidth8192);
   const Names lines = split_text(output(kWidth8192 + "--csv"), '\n');
@@ -185,6 +115,141 @@ TEST_F(CostCommand, PrintsATableWithOneRowForEachAttention) {
   for (const char* const part : {"4 layers", "8192", "131072", "32 GiB", "as published"}) {
     const bool expected = std::string(part) != "as published";  // it is nobody's model
     EXPECT_EQ(text.find(part) != std::string::npos, expected) << part << "\n" << text;
+  }
+}
+
+TEST_F(CostCommand, TakesTheSizesOfARun) {
+  ASSERT_EQ(folder_
+                .train("--steps 1 --quiet --out run --attention mla --layers 2 --kv-rank 6 "
+                       "--rope-dim 4 --q-rank 5")
+                .exit_code,
+            0);
+  const json object = table("--from run");
+  EXPECT_EQ(object.at("layers"), 2);
+  EXPECT_EQ(object.at("context"), 16);
+  EXPECT_EQ(row(object, "mha").at("params_per_layer"), 4 * 16 * 16);
+  const json mla = row(object, "mla");
+  EXPECT_EQ(mla.at("cache_bytes"), 2 * (6 + 4) * 16 * 4);
+  // q_a, q_b, kv_a, kv_b and output projection, two norms; heads are 8 wide.
+  EXPECT_EQ(mla.at("params_per_layer"),
+            16 * 5 + 5 * 2 * 12 + 16 * 10 + 6 * 2 * 16 + 16 * 16 + 5 + 6);
+  EXPECT_EQ(table("--from run --context 99").at("context"), 99);
+  EXPECT_EQ(row(table("--kv-rank 8 --from run"), "mla").at(kRowKeys[5]), 8 + 4);
+}
+
+// What a run's attention settled, such as wide heads of v4 or the number in mfa8, is not what
+// others would have. A width of heads that was chosen beside the attention is.
+TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
+  const std::string sizes = "--layers 1 --dim 16 --heads 4 --context 16";
+  const json plain = table(sizes);
+  for (const std::string attention : {"mha", "v4", "mfa8"}) {
+    const std::string run = attention + "-run";
+    ASSERT_EQ(
+        folder_.train("--steps 1 --quiet " + sizes + " --attention " + attention + " --out " + run)
+            .exit_code,
+        0);
+    const json of_run = table("--from " + run);
+    for (const char* other : {"mqa", "mfa", "hca"})
+      EXPECT_EQ(row(of_run, other), row(plain, other)) << attention;
+    EXPECT_EQ(row(table("--head-dim 12 --from " + run), "mqa"),
+              row(table(sizes + " --head-dim 12"), "mqa"));
+  }
+  EXPECT_EQ(row(table("--from mfa8-run"), "mfa").at("cache_elements_per_token_per_layer"), 2 * 8);
+  ASSERT_EQ(folder_.train("--steps 1 --quiet " + sizes + " --head-dim 2 --out narrow").exit_code,
+            0);
+  const std::string pattern = "--layers 2 --attention mha/mfa --head-dim 2 --out turns";
+  ASSERT_EQ(folder_.train("--steps 1 --quiet --dim 16 --heads 4 " + pattern).exit_code, 0);
+  for (const char* other : {"mha", "mqa", "mfa", "mla"}) {
+    const json wanted = row(table(sizes + " --head-dim 2"), other);
+    EXPECT_EQ(row(table("--from narrow"), other), wanted);
+    const json rows = table("--from turns").at("rows");
+    const auto found =
+        std::ranges::find_if(rows, [&](const json& row) { return row.at("attention") == other; });
+    ASSERT_NE(found, rows.end());
+    EXPECT_EQ(found->at("params_per_layer"), wanted.at("params_per_layer")) << other;
+  }
+}
+
+TEST_F(CostCommand, NamesTheFormsOfAllPartsOfAPattern) {
+  const std::string table = output("--attention mla16+4/dsa16+4 --layers 2");
+  for (const char* forms : {"-absorbed ", "-merged "})
+    EXPECT_NE(table.find(std::string("\nmla16+4/dsa16+4") + forms), std::string::npos) << table;
+}
+
+TEST_F(CostCommand, MarksTheAttentionThatAModelWasPublishedWith) {
+  for (const auto& [flags, marked] :
+       {std::pair{"--preset llama-3-8b", Names{"gqa"}},
+        {"--preset gpt-2", Names{"mha"}},
+        {"--preset deepseek-v3", Names{"mla-absorbed"}},
+        {"--preset step-3", Names{"mfa"}},
+        {"--preset kimi-linear-48b", Names{"3*kda/mla/3*...2*kda/mla-absorbed"}},
+        {"--preset gemma-3-27b", Names{"5*gqa@1024/gqa"}}}) {
+    Names found;
+    for (const std::string& line : split_text(output(flags), '\n')) {
+      if (line.ends_with("as published")) found.push_back(line.substr(0, line.find(' ')));
+    }
+    EXPECT_EQ(found, marked) << flags;
+  }
+}
+
+TEST_F(CostCommand, MarksTheAttentionOfARunAndNoneWhereFlagsChangeItsSizes) {
+  ASSERT_EQ(folder_.train("--steps 1 --quiet --out run --attention mqa").exit_code, 0);
+  EXPECT_NE(output("--from run --context 99").find("<- the run\n"), std::string::npos);
+  for (const char* const flags :
+       {"--from run --head-dim 6 --rope-dim 6", "--preset llama-3-8b --layers 2",
+        "--preset llama-3-8b --attention gqa2"})
+    EXPECT_EQ(output(flags).find("<-"), std::string::npos) << flags;
+}
+
+TEST_F(CostCommand, GivesTheMeanOfLayersThatAreNotAlike) {
+  const json object = table("--attention mqa/share/mqa --layers 4 --dim 16 --heads 2");
+  const json pattern = object.at("rows").back();
+  // q and o of all layers, k and v of three; each is a number of 16 x 8 or 16 x 16.
+  EXPECT_EQ(pattern.at("params_per_layer"), 16 * 16 * 2 + 3 * 2 * 16 * 8 / 4);
+  EXPECT_EQ(pattern.at("cache_elements_per_token_per_layer"), 3 * 2 * 8 / 4);
+  EXPECT_EQ(table("--attention mqa/share/mqa --layers 5 --dim 16 --heads 2")
+                .at("rows")
+                .back()
+                .at("cache_elements_per_token_per_layer"),
+            3 * 2 * 8 / 5.0);
+}
+
+TEST_F(CostCommand, CountsTheAttentionThatIsAskedForWithThePresetsSizes) {
+  const std::string preset = "--preset kimi-linear-48b";
+  const auto pattern_of = [&](const std::string& flags) {
+    const json rows = table(flags).at("rows");
+    return *std::ranges::find_if(rows, [](const json& row) {
+      return row.at("attention").get<std::string>().ends_with("delta/mla") ||
+             row.at("attention").get<std::string>().ends_with("kda/mla");
+    });
+  };
+  const json own = pattern_of(preset), asked = pattern_of(preset + " --attention delta/mla");
+  EXPECT_EQ(own.at("attention").get<std::string>().find("3*kda/mla/"), 0u);
+  EXPECT_NEAR(own.at("params_per_layer"), 36.8e6, 0.05e6);
+  EXPECT_EQ(asked.at("attention"), "delta/mla");
+  EXPECT_GT(asked.at("params_per_layer"), 38e6);
+}
+
+TEST_F(CostCommand, LeavesOutAnAttentionThatDoesNotFitAndSaysWhy) {
+  const ProgramResult result = cost("--dim 7 --heads 7 --head-dim 4 --json");
+  EXPECT_EQ(result.exit_code, 0);
+  const Names left_out = split_text(result.err, '\n');
+  ASSERT_EQ(left_out.size(), 2u) << result.err;
+  EXPECT_TRUE(left_out[0].starts_with("left out gqa: ")) << result.err;
+  EXPECT_TRUE(left_out[1].starts_with("left out gta: ")) << result.err;
+  for (const std::string& line : left_out) EXPECT_NE(line.find("--kv-heads"), std::string::npos);
+  const json object = json::parse(result.out);
+  Names names, expected = kAttentions;
+  for (const json& row : object.at("rows")) names.push_back(row.at("attention"));
+  std::erase(expected, "gqa");
+  std::erase(expected, "gta");
+  EXPECT_EQ(names, expected);
+}
+
+TEST_F(CostCommand, HelpNamesTheModelsAndTheirSources) {
+  const std::string help = output("--help");
+  for (const ReleasedModel& model : known_models()) {
+    EXPECT_NE(help.find(model.name + ": " + model.source), std::string::npos) << model.name;
   }
 }
 

@@ -1,6 +1,8 @@
 // What each command says of weights, and of results, that are NaN or infinite.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
 #include <limits>
 #include <memory>
 #include <string>
@@ -92,6 +94,86 @@ TEST_F(NonFiniteNumbers, ThatOverflowACacheNameItsType) {
     expect_refusal(line + "--cache-dtype f16", kDiverged,
                    {"the f16 KV cache overflows", "65504", "--cache-dtype bf16, int8 or f32"});
   }
+}
+
+class DivergingTraining : public testing::Test {
+ protected:
+  TrainFolder folder_;
+};
+
+// Weight decay turns its sign where it is greater than 1 / learning rate, and weights explode.
+const std::string kExploding =
+    "--lr 100 --min-lr 100 --warmup 0 --weight-decay 100 --grad-clip 0 --eval-every 0 --quiet ";
+
+int diverged_at(const std::string& line) {
+  const std::size_t at = line.find("at step ");
+  return at == std::string::npos ? 0 : std::stoi(line.substr(at + 8));
+}
+
+TEST_F(DivergingTraining, StopsAndNamesTheStep) {
+  const ProgramResult result = folder_.train(kExploding + "--steps 50 --out run");
+  expect_refusal(result, kDiverged, {"became ", " at step ", "--lr"}, "exploding weights");
+  const int step = diverged_at(result.err);
+  EXPECT_GT(step, 1) << result.err;
+  EXPECT_LT(step, 50) << result.err;
+  const std::string metrics = folder_.contents("run/metrics.jsonl");
+  EXPECT_EQ(std::ranges::count(metrics, '\n'), step - 1);
+  EXPECT_FALSE(folder_.has("run/checkpoints/step-50"));
+}
+
+TEST_F(DivergingTraining, ThatHasNoNumbersToBeginWithIsNotToldToLowerItsLearningRate) {
+  for (const auto& [flags, cause] :
+       {std::pair("--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0", "--norm-epsilon"),
+        std::pair("--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0 --lr 0", "--norm-epsilon"),
+        std::pair("--score-scale 1e39", "--score-scale")}) {
+    const ProgramResult result = folder_.train(std::string(flags) + " --quiet --force --out run");
+    expect_refusal(result, kDiverged, {"the loss became NaN at step 1; ", cause}, flags);
+    for (const char* advice : {"lower", "--warmup", "--grad-clip"})
+      EXPECT_EQ(result.err.find(advice), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(DivergingTraining, IsTrappedWithTheOpAndCostsNoBits) {
+  const ProgramResult spoiled =
+      folder_.train("--score-scale 1e39 --trap-non-finite --quiet --out spoiled");
+  expect_refusal(
+      spoiled, kDiverged,
+      {"op attention ([", ": the value is -nan at element 0, at step 1; ", "--score-scale"},
+      "scores that overflow");
+  for (const char* trap : {"", " --trap-non-finite"}) {
+    const std::string run = std::string("run") + (*trap == 0 ? "" : "-trapped");
+    ASSERT_EQ(folder_.train("--steps 3 --quiet --out " + run + trap).exit_code, 0);
+  }
+  EXPECT_EQ(folder_.contents("run/metrics.jsonl"), folder_.contents("run-trapped/metrics.jsonl"));
+}
+
+// Weights that give no finite loss do not displace others, also where a resumed run finds them.
+TEST_F(DivergingTraining, LeavesItsNewestCheckpointThatGivesALoss) {
+  const std::string flags = "--steps 50 --checkpoint-every 1 --keep 1 --out run ";
+  const int step = diverged_at(folder_.train(kExploding + flags).err);
+  const std::string newest = "step-" + std::to_string(step - 2);
+  const auto expect_newest = [&] {
+    EXPECT_FALSE(folder_.has("run/checkpoints/step-" + std::to_string(step - 1)));
+    EXPECT_EQ(folder_.contents("run/checkpoints/latest"), newest + "\n");
+    for (const std::string line : {"eval --from run", "sample --from run"})
+      EXPECT_EQ(folder_.headcount(line).exit_code, 0) << line;
+  };
+  expect_newest();
+  EXPECT_EQ(diverged_at(folder_.headcount("train --quiet --resume run").err), step);
+  expect_newest();
+  // Stopped after the checkpoint: the next process tries its weights.
+  EXPECT_EQ(folder_.signalled("train --quiet --resume run", 1, SIGTERM), 128 + SIGTERM);
+  EXPECT_TRUE(folder_.has("run/checkpoints/step-" + std::to_string(step - 1)));
+  EXPECT_EQ(diverged_at(folder_.headcount("train --quiet --resume run").err), step);
+  expect_newest();
+}
+
+// The last update may be the one that spoils the weights.
+TEST_F(DivergingTraining, InItsLastStepIsNoSuccess) {
+  const int step = diverged_at(folder_.train(kExploding + "--steps 50 --out first").err);
+  const std::string steps = std::to_string(step - 1);
+  const ProgramResult result = folder_.train(kExploding + "--out run --steps " + steps);
+  expect_refusal(result, kDiverged, {"validation loss", "at step " + steps}, "last step");
 }
 
 }  // namespace

@@ -55,21 +55,6 @@ TEST_F(ProgressOfTraining, IsShownInPlainLinesWhereThereIsNoTerminal) {
   }
 }
 
-TEST_F(ProgressOfTraining, ShowsAValidationLossWithTheStepThatItIsOf) {
-  const std::string plain = train("--out plain --eval-every 2 --steps 4").err;
-  for (const auto& [step, evaluated] : {std::pair{"1", false}, {"2", true}, {"3", false}}) {
-    const std::size_t line = plain.find(std::string("step ") + step + "/4");
-    const std::string text = plain.substr(line, plain.find('\n', line) - line);
-    EXPECT_EQ(text.find("val ") != std::string::npos, evaluated) << plain;
-  }
-}
-
-TEST_F(ProgressOfTraining, SaysWhereTheLearningRateNeverDecays) {
-  const std::string note = "the warm-up takes all 4 steps, so that the learning rate never decays";
-  EXPECT_NE(train("--out warm --steps 4 --warmup 4").err.find(note), std::string::npos);
-  EXPECT_EQ(train("--out less --steps 4 --warmup 3").err.find("decays"), std::string::npos);
-}
-
 TEST_F(ProgressOfTraining, IsAFewLinesForALongRun) {
   const ProgramResult result = train("--out run --steps 200 --eval-every 0");
   const auto lines = std::ranges::count(result.err, '\n');
@@ -83,11 +68,6 @@ TEST_F(ProgressOfTraining, IsOneLineWrittenAgainWhereThatIsAsked) {
   EXPECT_TRUE(progress.starts_with("\r\033[Kstep 1/3 ")) << result.err;
   EXPECT_TRUE(progress.ends_with("\n")) << result.err;
   EXPECT_EQ(std::ranges::count(progress, '\n'), 1) << result.err;
-}
-
-TEST_F(ProgressOfTraining, IsSilentWhereThatIsAsked) {
-  EXPECT_EQ(train("--out a --quiet").err, "");
-  EXPECT_EQ(train("--out b --progress never").err, "");
 }
 
 }  // namespace
