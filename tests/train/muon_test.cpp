@@ -137,22 +137,5 @@ TEST(Orthogonalize, LeavesZerosAlone) {
   for (const Real number : orthogonalize(x, 3, 4, scratch)) EXPECT_EQ(number, 0);
 }
 
-TEST(MuonRun, RefusesWhatMeansNothingToItsOptimizer) {
-  const TrainFolder folder;
-  for (const auto& [flags, part] : std::vector<std::pair<std::string, std::string>>{
-           {"--optimizer sgd", "--optimizer must be one of adamw, muon"},
-           {"--muon-lr 0.01", "--muon-lr has no effect with --optimizer adamw (it is for muon)"},
-           {"--optimizer adamw --muon-weight-decay 0", "--muon-weight-decay"},
-           {"--optimizer muon --muon-lr -1", "--muon-lr must be"}}) {
-    expect_refusal(folder.train(flags + " --out run"), kUsage, {part}, flags);
-    EXPECT_FALSE(folder.has("run")) << flags;
-  }
-  ASSERT_EQ(folder.train("--optimizer muon --quiet --out run").exit_code, 0);
-  const std::string metrics = folder.contents("run/metrics.jsonl");
-  expect_refusal(folder.headcount("train --resume run --optimizer adamw"), kUsage,
-                 {"--optimizer is \"adamw\", but the run in run has \"muon\""}, "resume");
-  EXPECT_EQ(folder.contents("run/metrics.jsonl"), metrics);
-}
-
 }  // namespace
 }  // namespace headcount

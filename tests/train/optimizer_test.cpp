@@ -116,21 +116,6 @@ TEST_F(AdamWUpdate, DecaysMatricesAloneWhereThereIsNoGradient) {
   }
 }
 
-TEST_F(AdamWUpdate, OfTheFirstStepIsTheRateWhateverTheGradientsSize) {
-  for (const Real scale : {Real{1e-3}, Real{1}, Real{1e3}}) {
-    store_.initialize(1);
-    const std::vector<Real> before(store_.value(vector_).begin(), store_.value(vector_).end());
-    set_gradients(store_, scale);
-    AdamW({}, store_).update(store_, {0.01, 1, 1, 1}, alone());
-    const auto gradient = store_.gradient(vector_);
-    for (std::size_t j = 0; j < before.size(); j += 101) {
-      if (std::abs(gradient[j]) < 1e-5F) continue;  // epsilon shows
-      const Real expected = before[j] - std::copysign(Real{0.01}, gradient[j]);
-      EXPECT_NEAR(store_.value(vector_)[j], expected, 2e-5F) << scale;
-    }
-  }
-}
-
 TEST_F(AdamWUpdate, ClippingsNormCoversAllGradients) {
   set_gradients(store_, 2);
   double total = 0;
@@ -209,11 +194,6 @@ TEST(LearningRateSchedule, LongerWarmUpThanTheRunIsARampOfItsOwnSlope) {
   for (Index step = 0; step < 5; ++step) {
     EXPECT_DOUBLE_EQ(schedule.at(step), static_cast<double>(step + 1) / 100);
   }
-}
-
-TEST(LearningRateSchedule, OfEqualPeakAndLeastIsConstantAfterWarmUp) {
-  const Schedule schedule{.peak = 0.2, .least = 0.2, .warmup = 2, .steps = 9};
-  for (Index step = 2; step < 20; ++step) EXPECT_DOUBLE_EQ(schedule.at(step), 0.2);
 }
 
 TEST(LearningRateSchedule, OfPeakZeroLeavesTheRateOfAnotherOptimizer) {

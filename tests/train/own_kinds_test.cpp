@@ -73,12 +73,6 @@ TEST_F(OwnAttention, IsComparedWithMhaByItsSpec) {
   EXPECT_EQ(result["variants"][1]["spec"], "own2") << result["variants"][1];
 }
 
-TEST_F(OwnAttention, RefusesSettingsThatAreNotItsOwn) {
-  const ProgramResult result =
-      own("train --attention own --kv-rank 4 --steps 1 --out run" + std::string(kModel));
-  expect_refusal(result, 2, {"--kv-rank has no effect with --attention own", "mla"}, "kv-rank");
-}
-
 using OwnCorpus = OwnProgram;
 
 TEST_F(OwnCorpus, HasItsNameAndSettingsInHelp) {
@@ -125,12 +119,6 @@ TEST_F(OwnOptimizer, TrainsAndResumesWithTheSameBits) {
   json_of(line + "halves --steps 4");
   EXPECT_EQ(json_of("train --resume halves --steps 8")["val_loss"], whole["val_loss"]);
   EXPECT_NE(json_of(line + "other --steps 8 --momentum 0.5")["val_loss"], whole["val_loss"]);
-}
-
-TEST_F(OwnOptimizer, RefusesSettingsThatAreNotItsOwn) {
-  expect_refusal(
-      own("train --optimizer lion --muon-lr 0.1 --steps 1 --out run" + std::string(kModel)), 2,
-      {"--muon-lr has no effect with --optimizer lion", "muon"}, "muon-lr");
 }
 
 }  // namespace

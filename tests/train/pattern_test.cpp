@@ -65,34 +65,6 @@ TEST_F(Pattern, StartsFromItsCheckpoint) {
             "gqa");
 }
 
-TEST_F(Pattern, WritesTheSameTextWithCacheAndWithout) {
-  for (const std::string attention : {"mqa/share", "mqa@3/mha", "mla/share/gqa1@5"}) {
-    train("--layers 3 --force --out run --attention " + attention);
-    const std::string flags = "sample --from run --tokens 40 --temperature 0 --prompt 16 --cache ";
-    EXPECT_EQ(output(flags + "on"), output(flags + "off")) << attention;
-    EXPECT_EQ(output("sample --from run --tokens 40 --temperature 0 --prompt 16 --repeat 2")
-                  .find("--- 1"),
-              0u);
-    const json exact = object("eval --from run");
-    for (const char* type : {"bf16", "f16", "int8"}) {
-      EXPECT_NEAR(object(std::string("eval --from run --cache-dtype ") + type).at("loss"),
-                  exact.at("loss"), 0.01)
-          << attention;
-    }
-  }
-  EXPECT_EQ(object("eval --from run").at("window"), json::array({0, 0, 5}));
-  EXPECT_EQ(object("eval --from run --window 2").at("window"), json::array({2, 2, 2}));
-}
-
-TEST_F(Pattern, TakesTheFormOfTheLayersThatHaveIt) {
-  train("--layers 2 --out run --attention mla/mqa");
-  const std::string flags = "sample --from run --tokens 40 --temperature 0 --prompt 16 --mla ";
-  EXPECT_EQ(output(flags + "absorbed"), output(flags + "expanded"));
-  train("--layers 2 --out none --attention mha/mqa");
-  expect_refusal(folder_.headcount("sample --from none --mla absorbed"), 2,
-                 {"--mla does not apply to none, whose attention is mha/mqa"}, "mla");
-}
-
 TEST_F(Pattern, IsComparedAndReported) {
   const std::string line =
       "compare --attention mqa,mqa/share,mqa@4/mqa --seeds 2 --steps 3 --layers 2 --dim 16 "
@@ -108,20 +80,6 @@ TEST_F(Pattern, IsComparedAndReported) {
   EXPECT_NE(page.find("mqa/share"), std::string::npos);
   EXPECT_NE(page.find("KV B/token at 16"), std::string::npos);
   EXPECT_EQ(object(line).at("variants")[1].at("val_losses"), shared.at("val_losses"));
-}
-
-TEST_F(Pattern, MayNotContradictOtherFlags) {
-  expect_refusal(folder_.train("--attention gqa1 --kv-heads 2 --out x"), 2,
-                 {"--kv-heads 2 changes nothing"}, "gqa1");
-  expect_refusal(folder_.train("--kv-heads 2 --attention gqa1 --out x"), 2,
-                 {"--kv-heads 2 changes nothing"}, "gqa1, the other way round");
-  expect_refusal(folder_.train("--attention mqa@4/mha@5 --layers 2 --window 3 --out x"), 2,
-                 {"--window has no effect with --attention mqa@4/mha@5"}, "windows");
-  expect_refusal(folder_.train("--attention mqa/mha --layers 2 --kv-rank 3 --out x"), 2,
-                 {"--kv-rank has no effect with --attention mqa/mha", "mla"}, "kv-rank");
-  expect_refusal(folder_.train("--attention mqa/share/mha --layers 2 --out x"), 2,
-                 {"--attention mqa/share/mha needs 3 layers or more, --layers is 2"}, "layers");
-  EXPECT_FALSE(folder_.has("x"));
 }
 
 TEST_F(Pattern, NamesItsRunFolder) {

@@ -1,3 +1,4 @@
+// label: unsanitized
 // headcount started by mpirun: several processes share the work of one, and leave what it leaves.
 #include "train/ranks.h"
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "support/message_of.h"
 #include "train/adamw.h"
 #include "train/evaluation.h"
 #include "train/tiny_training.h"
@@ -164,16 +165,6 @@ TEST(TrainerStep, DropsOtherElementsInEachShard) {
   EXPECT_GT(std::abs(norm - part_norm), 1e-4 * norm);
 }
 
-TEST(TrainerStep, SeesOtherWindowsEachTime) {
-  TrainOptions options = tiny_options();
-  options.learning_rate = options.least_learning_rate = 0;  // the weights stay as they are
-  const Tokens tokens = tiny_tokens(200);
-  LanguageModel model = tiny_model(options);
-  Trainer trainer(model, options, tokens);
-  const double first = trainer.step().loss, second = trainer.step().loss;
-  EXPECT_GT(std::abs(first - second), 1e-4);
-}
-
 TEST(TrainerStep, LearnsATextThatRepeatsItself) {
   TrainOptions options = tiny_options();
   Tokens tokens;
@@ -199,12 +190,8 @@ TEST(TrainerStep, ThatDivergesNamesItselfAndLeavesTheModelAlone) {
        {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity()}) {
     norm[0] = bad;
     std::vector<Real> before(parameters.all_values().begin(), parameters.all_values().end());
-    try {
-      trainer.step();
-      FAIL() << "went on";
-    } catch (const DivergedError& error) {
-      EXPECT_NE(std::string(error.what()).find("at step 2;"), std::string::npos) << error.what();
-    }
+    EXPECT_NE(message_of<DivergedError>([&] { trainer.step(); }).find("at step 2;"),
+              std::string::npos);
     EXPECT_EQ(trainer.steps_done(), 1);
     before[0] = parameters.all_values()[0];
     const auto same = [](Real a, Real b) { return a == b || (std::isnan(a) && std::isnan(b)); };

@@ -1,3 +1,4 @@
+// label: unsanitized
 // headcount compare as a user runs it, on models that train in milliseconds.
 #include <gtest/gtest.h>
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "models/checkpoint/durable.h"
+#include "support/message_of.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -42,17 +43,12 @@ TEST(FolderLock, IsGivenToOneAtATime) {
   const fs::path folder = parent.path() / "run";
   {
     const FolderLock lock(folder);
-    try {
-      const FolderLock second(folder);
-      FAIL() << "both have it";
-    } catch (const LockedError& error) {
-      const std::string message = error.what();
-      EXPECT_NE(message.find(folder.string() + " is in use by process " + std::to_string(getpid()) +
-                             " on "),
-                std::string::npos)
-          << message;
-      EXPECT_NE(message.find(" since 20"), std::string::npos) << message;
-    }
+    const std::string message = message_of<LockedError>([&] { const FolderLock second(folder); });
+    EXPECT_NE(message.find(folder.string() + " is in use by process " + std::to_string(getpid()) +
+                           " on "),
+              std::string::npos)
+        << message;
+    EXPECT_NE(message.find(" since 20"), std::string::npos) << message;
   }
   // Copies share one lock.
   std::optional<FolderLock> lock(folder);
@@ -95,16 +91,9 @@ TEST(FolderLock, OfAFileSystemWithoutLocksNamesTheSettingThatGoesOnWithout) {
   for (const int error : {ENOLCK, EOPNOTSUPP, ENOSYS}) {
     const TemporaryFolder parent;
     const NoLocks none(error);
-    try {
-      const FolderLock lock(parent.path() / "run");
-      FAIL() << "it is not locked";
-    } catch (const LockedError&) {
-      FAIL() << "nobody has it";
-    } catch (const Error& refused) {
-      const std::string message = refused.what();
-      EXPECT_NE(message.find("cannot lock "), std::string::npos) << message;
-      EXPECT_NE(message.find("set `lock` off"), std::string::npos) << message;
-    }
+    const std::string message = message_of([&] { const FolderLock lock(parent.path() / "run"); });
+    EXPECT_NE(message.find("cannot lock "), std::string::npos) << message;
+    EXPECT_NE(message.find("set `lock` off"), std::string::npos) << message;
     use_folder_locks(false);
     const FolderLock lock(parent.path() / "run");
     EXPECT_TRUE(fs::exists(parent.path() / "run" / kLockFile));  // it says who is there

@@ -3,10 +3,9 @@
 
 #include <sys/stat.h>
 
-#include <set>
-#include <thread>
 #include <vector>
 
+#include "support/message_of.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -76,52 +75,12 @@ TEST(Force, RemovesNothingOfARunThatItCannotReadWhole) {
   }
 }
 
-TEST(DefaultFolder, IsGivenToNobodyTwice) {
-  const TemporaryFolder parent;
-  const fs::path before = fs::current_path();
-  fs::current_path(parent.path());
-  constexpr int kThreads = 4, kEach = 20;
-  std::vector<std::set<fs::path>> given(kThreads);
-  std::vector<std::thread> threads;
-  for (std::set<fs::path>& mine : given) {
-    threads.emplace_back([&mine] {
-      for (int i = 0; i < kEach; ++i)
-        mine.insert(new_run_folder(resolve_training(Given(training_settings()))));
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  std::set<fs::path> all;
-  for (const std::set<fs::path>& mine : given) all.insert(mine.begin(), mine.end());
-  EXPECT_EQ(all.size(), std::size_t{kThreads * kEach});
-  EXPECT_TRUE(all.contains("runs/tales-mha"));
-  EXPECT_TRUE(all.contains("runs/tales-mha-80"));
-  fs::current_path(before);
-}
-
 TEST(Out, TakesAFolderInWhichARunHardlyBegan) {
   const TrainFolder folder;
   fs::create_directory(folder / "run");
   folder.file(std::string("run/") + kLockFile, "process 1 on host");
   folder.file("run/.run.json.partial", "{");
   EXPECT_EQ(folder.train("--out run --quiet").exit_code, 0);
-}
-
-TEST(Out, MustBeAPathThatRecordsCanName) {
-  const TrainFolder folder;
-  const std::string compare = "compare --data text.txt --layers 1 --context 16 --out ";
-  for (const std::string& line : {TrainFolder::train_line("--out "), compare}) {
-    std::vector<std::string> arguments = words(line);
-    for (const auto& [out, part] :
-         {std::pair{"", "--out is empty"}, std::pair{"caf\xe9", "--out must be UTF-8"},
-          std::pair{"text.txt", "--out text.txt is a file"},
-          std::pair{"loop", "--out loop cannot be read: Too many levels of symbolic links"}}) {
-      if (!fs::is_symlink(folder / "loop")) fs::create_symlink("loop", folder / "loop");
-      arguments.push_back(out);
-      expect_refusal(run_program(arguments, folder.path()), 2, {part}, line + out);
-      arguments.pop_back();
-    }
-  }
-  EXPECT_FALSE(folder.has("caf\xe9"));
 }
 
 TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
@@ -131,13 +90,8 @@ TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
   chmod(parent.path().c_str(), 0755);
   chmod(folder.c_str(), 0);
   const AsSomeoneElse user;
-  try {
-    lock_for_new_run(folder, EarlierRun::replace);
-    ADD_FAILURE() << "it was locked";
-  } catch (const SettingError& error) {
-    EXPECT_EQ(std::string(error.what()),
-              "`out` " + folder.string() + " cannot be read: Permission denied; name another");
-  }
+  EXPECT_EQ(message_of<SettingError>([&] { lock_for_new_run(folder, EarlierRun::replace); }),
+            "`out` " + folder.string() + " cannot be read: Permission denied; name another");
 }
 
 TEST(Out, OfAComparisonKeepsFilesThatNoComparisonWrote) {

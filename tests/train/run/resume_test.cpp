@@ -332,6 +332,9 @@ TEST_F(ResumedRun, TakesTheModelsSettingsFromItsFolderWithInit) {
   expect_refusal(second + "--attention gqa --heads 3 --kv-rank 6 --dim 48 --out third", 2,
                  "--attention is \"gqa\" here and \"mla\" there, --dim is 48 here and 24 there, "
                  "--heads is 3 here and 2 there;");
+  folder_.file("other.txt", std::string(400, 'x') + std::string(400, 'y'));
+  expect_refusal("train --data other.txt --init first/checkpoints/step-1 --out third", 3,
+                 "lacks 'x'");
   EXPECT_FALSE(folder_.has("third"));
 }
 
@@ -344,14 +347,6 @@ TEST_F(ResumedRun, RefusesACheckpointBeyondItsSteps) {
   expect_refusal("train --resume run", 3, "run has a checkpoint of step 20, but its --steps are 5");
 }
 
-TEST_F(ResumedRun, StartsFromTheNewestCheckpointOfARunWithInit) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 20 --out first").exit_code, 0);
-  const ProgramResult second =
-      folder_.headcount(kRun + "--steps 1 --lr 0 --min-lr 0 --init first --out second");
-  ASSERT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_EQ(weights("second", 1), weights("first", 20));
-}
-
 TEST_F(ResumedRun, DoesNotReplaceTheWeightsThatItStartsFrom) {
   ASSERT_EQ(folder_.headcount(kRun + "--steps 20 --out first").exit_code, 0);
   const auto before = weights("first", 20);
@@ -362,26 +357,6 @@ TEST_F(ResumedRun, DoesNotReplaceTheWeightsThatItStartsFrom) {
     EXPECT_NE(refused.err.find("lies in --out ./first"), std::string::npos) << refused.err;
   }
   EXPECT_EQ(weights("first", 20), before);
-}
-
-TEST_F(ResumedRun, StartsFromAnotherModelsWeightsWithInit) {
-  const std::string model =
-      "train --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --quiet ";
-  ASSERT_EQ(folder_.headcount(model + "--steps 30 --out first").exit_code, 0);
-  const ProgramResult second = folder_.headcount(
-      model + "--steps 1 --lr 0 --min-lr 0 --init first/checkpoints/step-30 --out second --json");
-  ASSERT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_EQ(weights("second", 1), weights("first", 30));
-  expect_refusal(
-      "train --data text.txt --layers 1 --dim 32 --heads 2 --context 16 --init "
-      "first/checkpoints/step-30 --out third",
-      2, "--dim is 32 here and 16 there");
-  folder_.file("other.txt", std::string(400, 'x') + std::string(400, 'y'));
-  expect_refusal(
-      "train --data other.txt --layers 1 --dim 16 --heads 2 --context 16 --init "
-      "first/checkpoints/step-30 --out third",
-      3, "lacks 'x'");
-  EXPECT_FALSE(folder_.has("third"));
 }
 
 TEST_F(ResumedRun, StartsWithInitInAnotherContextWindowAndBaseOfFrequencies) {
