@@ -1,18 +1,24 @@
 #!/usr/bin/env bash
 # Builds the program and tests it: in float, with gradients and other people's numbers in double.
 # run.sh --all builds everything and runs all tests: the slow ones too, those in double, and pages
-# in a browser. Further arguments go to ctest.
+# in a browser, unless --no-page follows. Further arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev
   librandom123-dev libutfcpp-dev libssl-dev libdnnl-dev libopenmpi-dev libgtest-dev librapidcheck-dev
   python3)
 build=(--target headcount_cli quick_tests)
-tests=(--label-exclude '^(slow|double|browser|page|install|fuzz)$')
+tests=(--label-exclude '^(slow|double|browser|page|install|fuzz|bench)$')
+page=yes
 if [ "${1:-}" = --all ]; then
   shift
   build=()
   tests=()
+  if [ "${1:-}" = --no-page ]; then
+    shift
+    page=
+    tests=(--label-exclude '^(page|browser)$')
+  fi
   # Ubuntu has no browser in packages, and other versions of clang for WebAssembly: there the tests
   # of pages are skipped. What the page is built with, its own script installs.
   if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
@@ -29,7 +35,7 @@ options=()
 if [ -n "${CI:-}" ]; then options+=(-DHEADCOUNT_BENCHMARKS=ON -DHEADCOUNT_WERROR=ON); fi
 cmake --preset release -DHEADCOUNT_TESTS=ON "${options[@]}" >/dev/null
 cmake --build --preset release --parallel "$(nproc)" "${build[@]}"
-if [ ${#build[@]} -eq 0 ]; then train/page/build.sh page gradients; fi
+if [ ${#build[@]} -eq 0 ] && [ -n "$page" ]; then train/page/build.sh page gradients; fi
 ctest --preset release --parallel "$(nproc)" "${tests[@]}" "$@"
 
 # What a test lacked is in the line after "Skipped" or in its own "skipped: ...". CI has all packages.
