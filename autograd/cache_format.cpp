@@ -123,10 +123,6 @@ void read_fp8(const std::byte* from, Index first, Index count, CacheLevels, Real
   for (Index i = 0; i < count; ++i) to[i] = numbers[static_cast<std::uint8_t>(from[first + i])];
 }
 
-using CodeLanes [[gnu::vector_size(32)]] = std::uint32_t;
-using LevelLanes [[gnu::vector_size(32)]] = std::int32_t;
-using NumberLanes [[gnu::vector_size(8 * sizeof(Real))]] = Real;
-
 // Positive levels of Lloyd and Max for standard normal numbers, by bits.
 constexpr Real kNormalLevels[4][8] = {{Real(0.7979)},
                                       {Real(0.4528), Real(1.510)},
@@ -134,52 +130,101 @@ constexpr Real kNormalLevels[4][8] = {{Real(0.7979)},
                                       {Real(0.1284), Real(0.3881), Real(0.6568), Real(0.9424),
                                        Real(1.256), Real(1.618), Real(2.069), Real(2.733)}};
 
-// Numbers as codes of `kBits` bits, 8 of them side by side in as many bytes, after the scale of
-// their group. Uniform levels are scale times -kSteps, -kSteps + 2, ..., kSteps. A scale of NaN
-// marks a group with a number that is not finite.
-template <class Scale, int kBits, int kSteps>
-struct Codes {
-  static constexpr int kCodes = 1 << kBits;
-  static constexpr Index kScaleBytes = sizeof(Scale);
-
-  // All levels in the order of their codes.
-  static const std::array<Real, kCodes>& levels(CacheLevels kind) {
-    static const auto make = [](CacheLevels wanted) {
-      std::array<Real, kCodes> all;
-      for (int code = 0; code < kCodes; ++code) {
-        Real& level = all[static_cast<std::size_t>(code)];
-        level = static_cast<Real>(2 * code - kSteps);
-        if constexpr (kBits <= 4) {
-          constexpr int kHalf = kCodes / 2;
-          if (wanted == CacheLevels::uniform) continue;
-          const auto& sizes = kNormalLevels[kBits - 1];
-          level = code < kHalf ? -sizes[kHalf - 1 - code] : sizes[code - kHalf];
-        }
-      }
-      return all;
-    };
-    static const std::array<Real, kCodes> uniform = make(CacheLevels::uniform),
-                                          normal = make(CacheLevels::normal);
-    return kind == CacheLevels::uniform ? uniform : normal;
+// Levels in the order of their codes of `bits` bits. Those of fewer than 4 bits are repeated, so
+// that the bits above a code do not matter.
+constexpr std::array<Real, 16> normal_levels(int bits) {
+  std::array<Real, 16> all = {};
+  const int count = 1 << bits, half = count / 2;
+  for (int i = 0; i < 16; ++i) {
+    const int code = i % count;
+    const Real* const sizes = kNormalLevels[bits - 1];
+    all[static_cast<std::size_t>(i)] = code < half ? -sizes[half - 1 - code] : sizes[code - half];
   }
+  return all;
+}
+// Uniform ones: -steps, -steps + 2, ..., steps.
+constexpr std::array<Real, 16> uniform_levels(int bits) {
+  std::array<Real, 16> all = {};
+  const int count = 1 << bits;
+  for (int i = 0; i < 16; ++i)
+    all[static_cast<std::size_t>(i)] = static_cast<Real>(2 * (i % count) - (count - 1));
+  return all;
+}
+
+#if defined(__AVX2__) && !defined(HEADCOUNT_DOUBLE)
+// The levels of codes, times a scale, in a register from which as many lanes take theirs.
+#if defined(__AVX512F__)
+struct LevelLanes {
+  static constexpr Index kLanes = 16;
+  __m512 levels;
+  LevelLanes(const Real* all, Real scale)
+      : levels(_mm512_mul_ps(_mm512_set1_ps(scale), _mm512_loadu_ps(all))) {}
+  template <int kBits>
+  void read(const std::byte* codes, float* to) const {
+    constexpr int b = kBits;
+    const __m512i shifts = _mm512_setr_epi32(0, b, 2 * b, 3 * b, 4 * b, 5 * b, 6 * b, 7 * b, 0, b,
+                                             2 * b, 3 * b, 4 * b, 5 * b, 6 * b, 7 * b);
+    std::int32_t first = 0, second = 0;
+    std::memcpy(&first, codes, kBits);
+    std::memcpy(&second, codes + kBits, kBits);
+    const __m512i words = _mm512_mask_set1_epi32(_mm512_set1_epi32(first), 0xff00, second);
+    _mm512_storeu_ps(to, _mm512_permutexvar_ps(_mm512_srlv_epi32(words, shifts), levels));
+  }
+};
+#else
+struct LevelLanes {
+  static constexpr Index kLanes = 8;
+  __m256 lower, upper;
+  LevelLanes(const Real* all, Real scale)
+      : lower(_mm256_mul_ps(_mm256_set1_ps(scale), _mm256_loadu_ps(all))),
+        upper(_mm256_mul_ps(_mm256_set1_ps(scale), _mm256_loadu_ps(all + 8))) {}
+  template <int kBits>
+  void read(const std::byte* codes, float* to) const {
+    constexpr int b = kBits;
+    const __m256i shifts = _mm256_setr_epi32(0, b, 2 * b, 3 * b, 4 * b, 5 * b, 6 * b, 7 * b);
+    std::int32_t word = 0;
+    std::memcpy(&word, codes, kBits);
+    const __m256i code = _mm256_srlv_epi32(_mm256_set1_epi32(word), shifts);
+    __m256 numbers = _mm256_permutevar8x32_ps(lower, code);
+    if constexpr (kBits == 4)
+      numbers = _mm256_blendv_ps(numbers, _mm256_permutevar8x32_ps(upper, code),
+                                 _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
+    _mm256_storeu_ps(to, numbers);
+  }
+};
+#endif
+#endif
+
+// Numbers as codes of `kBits` bits, 8 of them side by side in as many bytes, after the f16 scale of
+// their group. Uniform levels are scale times -kSteps, -kSteps + 2, ..., kSteps, of int8 sixteenths
+// of them, so that the scales of all types have about the same range. A scale of NaN marks a group
+// with a number that is not finite.
+template <int kBits, int kSteps>
+struct Codes {
+  using Scale = Eigen::half;
+  static constexpr int kCodes = 1 << kBits;
+  static constexpr Real kUnit = kBits == 8 ? Real{1} / 16 : Real{1};  // of uniform levels
+  static constexpr int kFew = std::min(kBits, 4);                     // bits that have a table
+  static constexpr std::array<Real, 16> kLevels[] = {uniform_levels(kFew), normal_levels(kFew)};
+
+  static bool is_normal(CacheLevels kind) { return kBits <= 4 && kind == CacheLevels::normal; }
 
   static void pack(const Real* from, Index count, CacheLevels kind, std::byte* to) {
     const Real greatest = greatest_of(from, count);
-    const bool by_size = kind == CacheLevels::normal && kBits <= 4;
-    const Real size = by_size ? std::sqrt(Numbers(from, count).square().mean()) : greatest / kSteps;
-    auto scale = static_cast<Scale>(std::isfinite(greatest) ? size : kNaN);
+    const Real size = is_normal(kind) ? std::sqrt(Numbers(from, count).square().mean())
+                                      : greatest / (kSteps * kUnit);
+    const auto scale = static_cast<Scale>(std::isfinite(greatest) ? size : kNaN);
     if (std::isfinite(greatest) && !std::isfinite(static_cast<Real>(scale))) {
       refuse_overflow("int" + std::to_string(kBits), greatest,
-                      static_cast<double>(Eigen::NumTraits<Scale>::highest()) * kSteps,
+                      static_cast<double>(Eigen::NumTraits<Scale>::highest()) * kSteps *
+                          static_cast<double>(kUnit),
                       "bf16 or f32");
     }
-    // Numbers whose step would be denormal are rounded to 0.
-    if (static_cast<float>(scale) < std::numeric_limits<float>::min()) scale = Scale(0);
     std::memcpy(to, &scale, sizeof scale);
-    const Real step = static_cast<Real>(scale), inverse = step > 0 ? 1 / step : 0;
+    const Real step = static_cast<Real>(scale) * kUnit, inverse = step > 0 ? 1 / step : 0;
     std::uint32_t open = 0;  // bits that fill no byte yet
     int held = 0;
-    to += kScaleBytes;
+    to += sizeof scale;
     for (Index i = 0; i < count; ++i) {
       open |= code_of(from[i] * inverse, kind) << held;
       for (held += kBits; held >= 8; held -= 8, open >>= 8) *to++ = static_cast<std::byte>(open);
@@ -190,29 +235,32 @@ struct Codes {
   static void read(const std::byte* from, Index first, Index count, CacheLevels kind, Real* to) {
     Scale stored;
     std::memcpy(&stored, from, sizeof stored);
-    const Real scale = static_cast<Real>(stored);
-    const std::byte* const codes = from + kScaleBytes;
-    const Real* const all = levels(kind).data();
-    const auto read_until = [&](Index i, Index end) {
-      for (; i < end; ++i) to[i] = scale * all[code_at(codes, first + i)];
-      return i;
-    };
+    const Real scale = static_cast<Real>(stored) * kUnit;
+    const std::byte* const codes = from + sizeof stored;
+    Index i = 0;
     if constexpr (kBits == 8) {
-      for (Index i = 0; i < count; ++i)
+      for (; i < count; ++i)
         to[i] = scale * static_cast<Real>(2 * static_cast<std::int32_t>(codes[first + i]) - kSteps);
     } else {
-      const Index aligned = read_until(0, std::min(count, (8 - first % 8) % 8));
-      const Index eights = (count - aligned) / 8;
-      read_eights(codes + (first + aligned) / 8 * kBits, eights, scale, kind, to + aligned);
-      read_until(aligned + 8 * eights, count);
+      const Real* const all = kLevels[static_cast<std::size_t>(kind)].data();
+      const auto read_until = [&](Index end) {
+        for (; i < end; ++i) to[i] = scale * all[code_at(codes, first + i)];
+      };
+      read_until(std::min(count, (8 - first % 8) % 8));
+#if defined(__AVX2__) && !defined(HEADCOUNT_DOUBLE)
+      const LevelLanes lanes(all, scale);
+      for (; i + LevelLanes::kLanes <= count; i += LevelLanes::kLanes)
+        lanes.template read<kBits>(codes + (first + i) / 8 * kBits, to + i);
+#endif
+      read_until(count);
     }
   }
 
  private:
   static std::uint32_t code_of(Real x, CacheLevels kind) {
     if (!std::isfinite(x)) return 0;
-    if (kind == CacheLevels::normal && kBits <= 4) {
-      const auto& all = levels(kind);
+    if (is_normal(kind)) {
+      const auto& all = kLevels[static_cast<std::size_t>(kind)];
       std::uint32_t code = 0;
       for (std::size_t i = 0; i + 1 < kCodes; ++i) code += x > (all[i] + all[i + 1]) / 2;
       return code;
@@ -228,46 +276,12 @@ struct Codes {
     if (bit % 8 + kBits > 8) word |= static_cast<std::uint32_t>(codes[bit / 8 + 1]) << 8;
     return word >> bit % 8 & (kCodes - 1);
   }
-
-  // Reads `eights` times 8 numbers. Their codes are in one word, from which as many lanes shift
-  // them.
-  static void read_eights(const std::byte* codes, Index eights, Real scale, CacheLevels kind,
-                          Real* to) {
-    constexpr std::uint32_t b = kBits;
-    constexpr CodeLanes kShifts = {0, b, 2 * b, 3 * b, 4 * b, 5 * b, 6 * b, 7 * b};
-    constexpr std::uint32_t kHalf = kCodes / 2;
-    const Real* const all = levels(kind).data();
-    NumberLanes sizes = {};  // of the upper levels
-    for (std::uint32_t i = 0; i < std::min(kHalf, 8U); ++i) sizes[i] = scale * all[kHalf + i];
-    for (Index n = 0; n < eights; ++n, codes += kBits, to += 8) {
-      std::uint32_t word = 0;
-      for (int i = 0; i < kBits; ++i) word |= static_cast<std::uint32_t>(codes[i]) << (8 * i);
-      const CodeLanes code = (CodeLanes{} + word) >> kShifts & (kCodes - 1);
-      NumberLanes numbers;
-      if (kind == CacheLevels::uniform) {
-        const auto level = reinterpret_cast<LevelLanes>(2 * code) - kSteps;
-        numbers = scale * __builtin_convertvector(level, NumberLanes);
-      } else {  // the lower half of the levels mirrors the upper one
-        const CodeLanes upper = code >> (kBits - 1), lower = upper - 1;  // 1 or 0; 0 or all bits
-        const CodeLanes place = (code ^ lower) & (kHalf - 1);
-#if defined(__AVX2__) && !defined(HEADCOUNT_DOUBLE)
-        numbers = reinterpret_cast<NumberLanes>(_mm256_permutevar8x32_ps(
-            reinterpret_cast<__m256>(sizes), reinterpret_cast<__m256i>(place)));
-#else
-        for (std::size_t j = 0; j < 8; ++j) numbers[j] = sizes[place[j]];
-#endif
-        numbers *=
-            __builtin_convertvector(reinterpret_cast<LevelLanes>(2 * upper) - 1, NumberLanes);
-      }
-      std::memcpy(to, &numbers, sizeof numbers);
-    }
-  }
 };
 
-template <class Scale, int kBits, int kSteps>
+template <int kBits, int kSteps>
 constexpr CacheTypeRow coded(std::string_view name, CacheType type) {
-  using C = Codes<Scale, kBits, kSteps>;
-  return {name, type, kBits, C::kScaleBytes, kBits <= 4, C::pack, C::read};
+  using C = Codes<kBits, kSteps>;
+  return {name, type, kBits, sizeof(typename C::Scale), kBits <= 4, C::pack, C::read};
 }
 
 }  // namespace
@@ -278,11 +292,11 @@ std::span<const CacheTypeRow> cache_types() {
       {"f16", CacheType::f16, 16, 0, false, pack_f16, read_f16},
       {"bf16", CacheType::bf16, 16, 0, false, pack_bf16, read_bf16},
       {"fp8", CacheType::fp8, 8, 0, false, pack_fp8, read_fp8},
-      coded<float, 8, 254>("int8", CacheType::int8),
-      coded<Eigen::half, 4, 15>("int4", CacheType::int4),
-      coded<Eigen::half, 3, 7>("int3", CacheType::int3),
-      coded<Eigen::half, 2, 3>("int2", CacheType::int2),
-      coded<Eigen::half, 1, 1>("int1", CacheType::int1)};
+      coded<8, 254>("int8", CacheType::int8),
+      coded<4, 15>("int4", CacheType::int4),
+      coded<3, 7>("int3", CacheType::int3),
+      coded<2, 3>("int2", CacheType::int2),
+      coded<1, 1>("int1", CacheType::int1)};
   return kTypes;
 }
 

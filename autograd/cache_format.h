@@ -16,8 +16,8 @@ enum class CacheType {
   f16,   ///< IEEE half
   bf16,  ///< bfloat16: the upper half of a float32, rounded to nearest even
   fp8,   ///< e4m3: 4 bits of exponent, 3 of fraction, at most 448, no infinity
-  int8,  ///< scale times -127 .. 127, a float32 scale for each group
-  int4,  ///< scale times one of 16 levels, an f16 scale for each group; the others likewise
+  int8,  ///< an f16 scale for each group times one of 255 levels
+  int4,  ///< likewise, one of 16 levels; the others fewer
   int3,
   int2,
   int1,

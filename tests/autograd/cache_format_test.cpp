@@ -90,7 +90,7 @@ TEST(CacheBytes, AreThoseOfBitsAndScalesOfEachGroup) {
   EXPECT_EQ(bytes(CacheType::int3, 10, 5), 2 * (2 + 2));
   EXPECT_EQ(bytes(CacheType::int4, 128, 32), 4 * 18);  // llama.cpp's q4_0
   EXPECT_EQ(bytes(CacheType::int2, 64, 0), 2 + 16);
-  EXPECT_EQ(bytes(CacheType::int8, 64, 0), 4 + 64);
+  EXPECT_EQ(bytes(CacheType::int8, 64, 0), 2 + 64);
   EXPECT_EQ(bytes(CacheType::fp8, 64, 0), 64);
   EXPECT_EQ(bytes(CacheType::bf16, 5, 0), 10);
   try {

@@ -142,7 +142,7 @@ TEST(RowCache, ReadsEveryHalfAsItIs) {
 TEST(RowCache, RoundsBytesByAtMostHalfAStepOfTheirRow) {
   double worst = 0;
   for_numbers(CacheType::int8, [&](double written, double read, double greatest) {
-    EXPECT_NEAR(read, written, greatest / 254 * (1 + 1e-4));  // the scale itself is rounded too
+    EXPECT_NEAR(read, written, greatest / 254 * (1 + 0x1p-9));  // the scale itself is rounded
     worst = std::max(worst, std::abs(read - written) / greatest);
   });
   EXPECT_GT(worst, 0.9 / 254) << "finer than 127 steps: not bytes";
@@ -180,6 +180,7 @@ TEST(RowCache, RefusesFiniteNumbersThatItsTypeCannotHold) {
        {std::tuple(CacheType::f16, "f16", Real{65519}, Real{65520}),
         {CacheType::bf16, "bf16", Real{3.38e38F}, kGreatest},
         {CacheType::fp8, "fp8", Real{464}, Real{465}},
+        {CacheType::int8, "int8", Real{254} / 16 * 65500, Real{254} / 16 * 65530},
         {CacheType::int4, "int4", Real{15} * 65500, Real{15} * 65530},
         {CacheType::int2, "int2", Real{3} * 65500, Real{3} * 65530}}) {
     RowCache cache(1, 2, kRowWidth, 1, type);

@@ -112,7 +112,7 @@ TEST(CostsOfAPattern, CountWindowsAndSharedLayersAtEachContext) {
   const ModelPlan model = resolve_model(config);
   for (const Index context : {1, 15, 16, 17, 1000}) {
     EXPECT_EQ(kv_cache_bytes(model, context, CacheType::int8),
-              4 * (std::min<Index>(context, 16) + context) * (16 + 2 * 4));
+              4 * (std::min<Index>(context, 16) + context) * (16 + 2 * 2));
   }
   std::vector<std::string> left_out;
   const CostRow row = cost_table(config, 100, {}, left_out).back();

@@ -55,14 +55,14 @@ TEST_F(ConfigCost, SaysThatAConstantCacheFitsAnyContextAndThatWeightsDoNotFit) {
             std::string::npos);
 }
 
-// A scale of four bytes for each key and value of a head.
+// A scale of two bytes for each key and value of a head.
 TEST_F(ConfigCost, CountsTheScalesOfInt8AsTheTableOfAttentionsDoes) {
   const json at =
       table("--config " + file(llama_) + " --context 1024 --cache-dtype int8 --attention gqa8")
           .at("contexts")
           .at(0);
   EXPECT_EQ(at.at("cache_bytes"), at.at("if_gqa8"));
-  EXPECT_EQ(at.at("cache_bytes"), 1024 * 32 * 2 * 8 * (128 + 4));
+  EXPECT_EQ(at.at("cache_bytes"), 1024 * 32 * 2 * 8 * (128 + 2));
 }
 
 TEST_F(ConfigCost, ComparesOtherAttentionsAndShards) {

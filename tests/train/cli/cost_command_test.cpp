@@ -56,7 +56,7 @@ TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
        {std::pair{"f32", "4 bytes a number (f32), states 4 (f32)"},
         {"bf16", "2 bytes a number (bf16), states 4 (f32)"},
         {"f16", "2 bytes a number (f16), states 4 (f32)"},
-        {"int8", "1 byte a number and 4 a row (int8), states 4 (f32)"}}) {
+        {"int8", "1 byte a number and 2 a row (int8), states 4 (f32)"}}) {
     const std::string flags = kWidth256 + "--layers 7 --cache-dtype " + dtype;
     EXPECT_NE(output(flags).find(std::string("cached rows of tokens take ") + said + ";"),
               std::string::npos)
