@@ -1,6 +1,7 @@
 // The pictures and texts of reports: properties over random results, kept results, and the colours.
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
+import * as bits from "../../../train/view/bits.js";
 import { chartsOf } from "../../../train/view/charts.js";
 import { costCharts } from "../../../train/view/cost.js";
 import { areasOf, cacheAreas, scaleOf } from "../../../train/view/cache_picture.js";
@@ -102,6 +103,27 @@ assert.equal(five[0].svg.match(/class="dot/g).length, 15); // of five attentions
 assert.ok(five[0].svg.includes("mha@32, seed 1: −"));
 assert.equal(five[1].svg.match(/class="front" d="M(\S+) /)[1],
   five[1].svg.match(/class="mark c2" transform="translate\((\S+) /)[1]);
+
+// Heads and bits: differences are of the same seeds, and caches of equal bytes stand at one place.
+{
+  const cache = (name, bytes, losses) => ({ cache: name, kv_cache_bytes_per_token: bytes,
+    seeds: [1, 2, 3], val_losses: losses, answer_accuracies: losses.map((loss) => loss / 10) });
+  const study = { context: 16, only_answers: false, verdict: { metric: "loss" }, variants: [
+    { spec: "mha", rounded: [cache("f32", 64, [1, 2, 3]), cache("int2", 8, [1.5, 2.5, 3.5]),
+      cache("int2 rotated", 8, [1.25, 2.25, 3.25]), cache("k=int4+v=int2", 9, [1, 2, null])] },
+    { spec: "mqa", rounded: [cache("f32", 16, [1, 2, 3]), cache("int8", 8, [9, 2, 3])] }] };
+  assert.match(bits.roundingTable(study, ["int2", "k=int4+v=int2"]),
+    /`mha` \| \+0.5000 ± 0.0000 \| 0.0000 ± 0.0000 \|\n\| `mqa` \|  \|  \|/);
+  const pairs = [[["mqa", "int8"], ["mha", "int2 rotated"]]];
+  assert.match(bits.equalBytesTable(study, pairs), /`mqa` in int8 \| 8 \| `mha` in int2 rotated \| 8/);
+  const { svg } = bits.bitsByBytes(study), { caption } = bits.bitsByBytes(study, 2.4);
+  expectSound(svg, "bits");
+  const places = [...svg.matchAll(/translate\((\S+) \S+\)" d="[^"]+"><title>m\w+ in int/g)];
+  assert.equal(places.length, 3);
+  assert.equal(new Set(places.map(([, x]) => x)).size, 1);
+  assert.match(caption, /Beyond the picture: mha in int2 \(2.50\), mqa in int8 \(4.67\)/);
+  assert.match(bits.bitsByBytes({ ...study, verdict: { metric: "answers" } }).svg, /right answers, percent/);
+}
 
 // Tables of the Markdown files: their statistics, and that each number of the results counts.
 const rounded = (value) => Math.round(1e4 * value) / 1e4;
