@@ -54,6 +54,12 @@ void require_two_symbols(const Corpus& corpus) {
 
 }  // namespace
 
+TextPart TextPart::first(Index characters) const {
+  TextPart part = *this;
+  if (characters > 0) cut_off(part, characters);
+  return part;
+}
+
 Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options) {
   Corpus corpus;
   corpus.name = built_in.name;

@@ -17,6 +17,9 @@ struct TextPart {
   std::vector<std::int32_t> tokens;     ///< [characters]
   std::vector<std::int32_t> distances;  ///< [characters]: see TextMarks
   std::vector<Index> starts;            ///< positions at which stories begin
+
+  /// Its first `characters`; 0, or more than it has: all.
+  TextPart first(Index characters) const;
 };
 
 /// Text as tokens, split by position into a training and a validation part.

@@ -86,8 +86,13 @@ SettingList rounding_settings() {
       setting.help += "; off,on: each type both ways";
       setting.takes = Choices{{"on", "off", "off,on"}};
     }
-    setting.traits.never_swept = "it rounds the caches of trained models";
   }
+  all.push_back({"cache-characters",
+                 "characters of the validation part, from its begin, that are evaluated through "
+                 "these caches; 0: all",
+                 tokens(0), 0});
+  for (Setting& setting : all)
+    setting.traits.never_swept = "it rounds the caches of trained models";
   return all;
 }
 
@@ -208,6 +213,9 @@ ComparisonOptions read_comparison_options(const Given& given, const Given& commo
   if (given.has("sweep")) options.sweep = Sweep::parse(given.text("sweep"));
   options.passage = given.whole("sample");
   options.roundings = read_roundings(given);
+  options.rounded_characters = given.whole("cache-characters");
+  if (given.has("cache-characters") && options.roundings.empty())
+    throw SettingError("`cache-characters` goes with `cache-dtype`");
   return options;
 }
 

@@ -25,9 +25,9 @@ compare() {
   done
   "$headcount" "$@"
 }
-compare "$folder/recall" "--data mqar --pairs 32 --line-length 256 --context 256 --batch 16
-  --canon A --steps 2000 --lr 3e-3 --eval-characters 64k --seeds 5
-  --attention mha,gqa2,mqa,mla56+8,mla24+8,v4" "$@"
-# Latents as wide as the rows of mha, gqa2 and mqa.
-compare "$folder/text" "--preset shakespeare --seeds 5
-  --attention mha,gqa2,mqa,mla240+16,mla112+16,mla48+16,v4" --data "$text" "$@"
+compare "$folder/recall" "--data recall --symbols 512 --pairs 16 --line-length 64 --context 64
+  --batch 16 --layers 2 --dim 64 --heads 4 --canon A --lr 3e-3 --steps 4000 --warmup 100
+  --min-lr 1e-4 --decay cosine --eval-every 500 --eval-characters 8192 --stop-at-answers 0
+  --attention mha,gqa2,mqa,mla24+8,v4 --metric answers --seeds 5" "$@"
+compare "$folder/text" "--preset shakespeare --seeds 5 --cache-characters 32k
+  --attention mha,gqa2,mqa,mla48+16,v4" --data "$text" "$@"

@@ -117,6 +117,7 @@ ComparisonResult described(const ComparisonPlan& plan, const RunOrders& orders) 
   result.baselines = corpus.baselines;
   if (result.baselines) result.answer_chance = result.baselines->best();
   result.baseline_loss = baseline_loss(corpus);
+  result.rounded_characters = plan.options.rounded_characters;
   result.passage = shown(plan.passage, corpus, plan.options.passage);
   result.steps = options.steps;
   const bool too_long_warmup = std::ranges::all_of(
@@ -154,6 +155,7 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ne
                   std::span<const RunStatus> statuses) {
   std::vector<TrainOptions> settings;
   std::size_t seeds = 0;
+  const TextPart text = plan.corpus.validation.first(plan.options.rounded_characters);
   for (std::size_t i = 0; i < plan.variants.size(); ++i) {
     stop_if_interrupted();
     const PlannedVariant& planned = plan.variants[i];
@@ -166,8 +168,8 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ne
     read(plan.passage, chosen, plan.corpus, result.passage, variant);
     for (std::size_t run = 0; run < chosen.outcomes.size(); ++run) {
       if (chosen.outcomes[run].result && !plan.options.roundings.empty())
-        evaluate_rounded(chosen.first[run].folder, chosen.first[run].options.seed,
-                         plan.options.roundings, plan.corpus, variant.rounded);
+        evaluate_rounded(chosen.first[run], plan.options.roundings, plan.corpus, text,
+                         variant.rounded);
     }
     settings.push_back(chosen.candidate->options);
     seeds = std::max(seeds, chosen.outcomes.size());
@@ -211,6 +213,9 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
   for (const PlannedVariant& variant : variants)
     models.push_back(variant.candidates.front().options.model);
   require_roundings(options.roundings, models);
+  const Index characters = options.rounded_characters;
+  require_setting(characters == 0 || characters > context, "`cache-characters` ", characters,
+                  " must be more than `context`, ", context, ", or 0 for all");
   return {std::move(options), std::move(variants), std::move(corpus), std::move(passage)};
 }
 

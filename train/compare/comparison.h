@@ -196,6 +196,7 @@ struct ComparisonResult {
   std::optional<double> entropy_per_character;
   Index longest_story = 0;             ///< characters; see Corpus
   Index evaluated_characters = 0;      ///< of the validation part; 0: all
+  Index rounded_characters = 0;        ///< of them, through rounded caches; 0: all
   bool only_answers = false;           ///< the loss counts the corpus's answers only
   std::optional<Baselines> baselines;  ///< see Corpus
   /// Share of answers that the best of `baselines` gets right.

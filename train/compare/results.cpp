@@ -171,6 +171,11 @@ std::vector<std::string> notes(const ComparisonResult& result) {
     sentences.push_back("Evaluated on the first " + std::to_string(result.evaluated_characters) +
                         " characters of the validation part, as `eval-characters` says.");
   }
+  if (result.rounded_characters > 0) {
+    sentences.push_back("Rounded caches are evaluated on the first " +
+                        std::to_string(result.rounded_characters) +
+                        " characters of the validation part, as `cache-characters` says.");
+  }
   for (const VariantResult& variant : result.variants) {
     for (const std::string& note : variant.notes)
       sentences.push_back(variant.spec + ": " + note + ".");

@@ -386,6 +386,7 @@ ComparisonResult comparison_of(const Json& json) {
   result.entropy_per_character = optional_at<double>(json, "entropy_per_character");
   result.longest_story = value_or<Index>(json, "longest_story", 0);
   result.evaluated_characters = value_or<Index>(json, "evaluated_characters", 0);
+  result.rounded_characters = value_or<Index>(json, "rounded_characters", 0);
   result.variants = read_array(json, "variants", read_variant);
   result.only_answers =
       value_or(json, "only_answers", !json.at("variants").at(0).contains("bits_per_character"));
@@ -454,6 +455,7 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
           {"too_long_warmup", result.too_long_warmup},
           {"longest_story", result.longest_story},
           {"evaluated_characters", result.evaluated_characters},
+          {"rounded_characters", result.rounded_characters},
           {"only_answers", result.only_answers},
           {"entropy_per_character", or_null(result.entropy_per_character)},
           {"answer_baselines", result.baselines ? to_json(*result.baselines) : Json()},

@@ -1,13 +1,22 @@
 #include "train/compare/rounded.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
+#include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "models/checkpoint/durable.h"
 #include "models/cost.h"
+#include "train/evaluation.h"
 #include "train/interrupt.h"
 #include "train/options.h"
 #include "train/run/loaded.h"
+#include "train/run/lock.h"
+#include "train/run/place.h"
+#include "train/run/provenance.h"
 #include "train/table.h"
 
 namespace headcount {
@@ -24,6 +33,45 @@ bool fits(const ModelPlan& model, const CacheRounding& rounding) {
     return false;
   }
 }
+
+// The evaluations of a run through rounded caches in its file, by the name of the rounding. The
+// folder is locked, so that processes that share the runs evaluate each in turn.
+class SavedEvaluations {
+ public:
+  // Reads those of the run's weights on a text of so many tokens, by this version of the program;
+  // a file of others, or a damaged one, will be replaced.
+  SavedEvaluations(const RunPlan& run, Index tokens)
+      : lock_(run.folder, FolderLock::Holders::in_turn),
+        file_(run.folder / kRounded),
+        of_({{"version", version_text()},
+             {"result", sha256_of_file(run.folder / kResult)},
+             {"tokens", tokens}}) {
+    if (!std::filesystem::exists(file_)) return;
+    try {
+      const nlohmann::json saved = parse_json(read_file(file_));
+      if (saved.at("of") == of_) roundings_ = saved.at("roundings").get<decltype(roundings_)>();
+    } catch (const nlohmann::json::exception&) {
+    } catch (const DataError&) {
+    }
+  }
+  // The figures with that name, which `evaluate` makes if there are none.
+  template <class Evaluate>
+  const std::vector<double>& get(const std::string& name, const Evaluate& evaluate) {
+    const auto [at, is_new] = roundings_.try_emplace(name);
+    if (is_new) {
+      at->second = evaluate();
+      write_file_durably(file_,
+                         nlohmann::json({{"of", of_}, {"roundings", roundings_}}).dump(2) + '\n');
+    }
+    return at->second;
+  }
+
+ private:
+  FolderLock lock_;
+  std::filesystem::path file_;
+  nlohmann::json of_;
+  std::map<std::string, std::vector<double>> roundings_;
+};
 
 // A row of the table.
 struct RoundedRow {
@@ -43,7 +91,7 @@ struct RoundedRow {
 std::string estimate_text(const std::optional<Estimate>& e, const char* format, double factor) {
   if (!e) return "-";
   std::string text = formatted(format, factor * e->mean);
-  if (e->half_width) text += " +- " + formatted("%.4f", factor * *e->half_width);
+  if (e->half_width) text += " +- " + formatted(format, factor * *e->half_width);
   return text;
 }
 
@@ -80,9 +128,13 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
 }
 
 std::string rounding_name(const CacheRounding& rounding) {
-  std::string types = rounding.text();
-  std::erase(types, ' ');
-  return types + (rounding.all.rotated ? " rotated" : "");
+  const CacheFormat& all = rounding.all;
+  std::string name = rounding.text() + (all.rotated ? " rotated" : "");
+  if (all.group > 0) name += ", group " + std::to_string(all.group);
+  if (all.rotated != (all.levels == CacheLevels::normal))
+    name += all.rotated ? ", uniform levels" : ", normal levels";
+  if (all.recent > 0) name += ", recent " + std::to_string(all.recent);
+  return name;
 }
 
 void require_roundings(const std::vector<CacheRounding>& roundings,
@@ -93,29 +145,37 @@ void require_roundings(const std::vector<CacheRounding>& roundings,
   }
 }
 
-void evaluate_rounded(const std::filesystem::path& folder, std::uint64_t seed,
-                      const std::vector<CacheRounding>& roundings, const Corpus& corpus,
+void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roundings,
+                      const Corpus& corpus, const TextPart& text,
                       std::vector<RoundedCache>& rounded) {
-  const LoadedRun run = load_run(folder.string());
-  const ModelPlan& plan = run.model->plan();
+  const LoadedRun loaded = load_run(run.folder.string());
+  const ModelPlan& plan = loaded.model->plan();
+  SavedEvaluations saved(run, std::ssize(text.tokens));
   std::size_t next = 0;
   for (const CacheRounding& rounding : roundings) {
     if (!fits(plan, rounding)) continue;
+    const std::string name = rounding_name(rounding);
     if (next == rounded.size())
-      rounded.push_back({.cache = rounding_name(rounding),
+      rounded.push_back({.cache = name,
                          .cache_bytes_per_token = kv_cache_bytes_per_token(plan, rounding),
-                         .layers = cache_layers(*run.model, rounding)});
-    try {
-      const Evaluation result = evaluate(
-          *run.model, corpus.validation.tokens,
-          {.marks = corpus.marks(corpus.validation), .rounding = rounding, .stop = interrupted});
-      rounded[next].runs.push_back({seed, result.loss, result.answer_accuracy});
-    } catch (const EvaluationStopped&) {
-      throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
-    } catch (const NonFiniteError&) {
-      rounded[next].runs.push_back({seed, std::nullopt, std::nullopt});
-    }
-    ++next;
+                         .layers = cache_layers(*loaded.model, rounding)});
+    const std::vector<double>& figures = saved.get(name, [&]() -> std::vector<double> {
+      try {
+        const Evaluation result =
+            evaluate(*loaded.model, text.tokens,
+                     {.marks = corpus.marks(text), .rounding = rounding, .stop = interrupted});
+        if (!result.answer_accuracy) return {result.loss};
+        return {result.loss, *result.answer_accuracy};
+      } catch (const EvaluationStopped&) {
+        throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
+      } catch (const NonFiniteError&) {
+        return {};
+      }
+    });
+    RoundedRun& of_run = rounded[next++].runs.emplace_back();
+    of_run.seed = run.options.seed;
+    if (!figures.empty()) of_run.loss = figures.front();
+    if (figures.size() > 1) of_run.answer_accuracy = figures[1];
   }
 }
 

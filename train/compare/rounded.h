@@ -1,12 +1,12 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "data/corpus.h"
 #include "nn/attention/cache_rounding.h"
 #include "train/compare/comparison.h"
+#include "train/compare/runner.h"
 #include "train/table.h"
 
 /// Rows of a comparison whose runs are evaluated again, through caches that round.
@@ -15,15 +15,17 @@ namespace headcount {
 /// Roundings from a list of types, such as f32,int4,k=int4+v=int2, each with all values of the list
 /// `rotate` of on and off; group, levels and recent tokens from `given`. Throws SettingError.
 std::vector<CacheRounding> read_roundings(const Given& given);
-/// Name of a rounding in tables: "int4", "int4 rotated".
+/// Name of a rounding in tables, which differs if caches do: "int4", "int4 rotated, group 32".
 std::string rounding_name(const CacheRounding& rounding);
 /// Throws the error of `roundings` that fit none of `models`.
 void require_roundings(const std::vector<CacheRounding>& roundings,
                        const std::vector<ModelPlan>& models);
-/// Evaluates the weights in `folder` with each rounding and adds the run's figures to those of
-/// `rounded`, which has an element for each rounding that the model's rows fit.
-void evaluate_rounded(const std::filesystem::path& folder, std::uint64_t seed,
-                      const std::vector<CacheRounding>& roundings, const Corpus& corpus,
+/// Evaluates the weights of a finished run on `text`, a part of `corpus`, with each rounding, and
+/// adds the run's figures to those of `rounded`, which has an element for each rounding that the
+/// model's rows fit. Saves each evaluation in the run's folder, where a later call of this version
+/// finds it. Throws InterruptedError, DataError, WriteError.
+void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roundings,
+                      const Corpus& corpus, const TextPart& text,
                       std::vector<RoundedCache>& rounded);
 /// What each layer of the model caches.
 std::vector<CacheLayer> cache_layers(const LanguageModel& model, const CacheRounding& rounding);

@@ -32,7 +32,7 @@ std::string final_name(const fs::path& path) {
 // Names that runs write into their folder, in the order in which they are removed: result.json says
 // that the run has finished, and must not outlive the run; without run.json the rest is not
 // recognised as a run.
-constexpr const char* kNames[] = {kResult,         kUnfinished,  kFailed,   "config.json",
+constexpr const char* kNames[] = {kResult,         kUnfinished,  kFailed,   kRounded, "config.json",
                                   "metrics.jsonl", kCheckpoints, "samples", kRecord};
 
 // Returns true for the name of a checkpoint, of a sample, or of another entry of their folders.

@@ -10,9 +10,9 @@ namespace headcount {
 /// Names in checkpoints/: a checkpoint about to be removed, and one about to replace another.
 inline constexpr const char *kRemoved = ".removed", *kAgain = ".again";
 
-/// Files in the folder of a comparison's run: see train/compare/result_files.h.
+/// Files in the folder of a comparison's run: see train/compare/result_files.h and rounded.h.
 inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json",
-                            *kFailed = "failed.json";
+                            *kFailed = "failed.json", *kRounded = "rounded.json";
 
 /// Creates a folder and its parents, if they are absent. Throws WriteError.
 void make_folder(const std::filesystem::path& path);

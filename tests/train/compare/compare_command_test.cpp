@@ -75,6 +75,24 @@ TEST(CompareCommand, EvaluatesEachRunThroughRoundedCaches) {
   const ProgramResult alone = folder.headcount(
       "eval --from c/runs/gqa1/seed-2 --cache-dtype int2 --cache-rotate on --json");
   EXPECT_EQ(json::parse(alone.out).at("loss"), rounded["val_losses"][1]) << alone.err;
+  // A text's begin is enough for the question, and an evaluation is made once.
+  const std::string some = flags + "--cache-dtype int2 --cache-characters ";
+  EXPECT_NE(compare(folder, some + "30").out.find("on the first 30 characters"), std::string::npos);
+  const std::string file = "c/runs/mla/seed-1/rounded.json";
+  json saved = json::parse(folder.contents(file));
+  ASSERT_EQ(saved["roundings"].size(), 1u);
+  saved["roundings"]["int2"] = {7.5};
+  folder.file(file, saved.dump());
+  const auto loss_again = [&](const std::string& flag) -> json {
+    EXPECT_EQ(compare(folder, some + flag).exit_code, 0);
+    return results(folder, "c")["variants"][1]["rounded"][0]["val_losses"][0];
+  };
+  EXPECT_EQ(loss_again("30"), 7.5);
+  EXPECT_NE(loss_again("31"), 7.5);
+  folder.file(file, "{");
+  EXPECT_LT(loss_again("30"), 7.5);
+  EXPECT_EQ(compare(folder, some + "16").exit_code, kUsage);
+  EXPECT_EQ(compare(folder, flags + "--cache-characters 30").exit_code, kUsage);
   const ProgramResult refused = compare(folder, flags + "--cache-dtype q=int4");
   EXPECT_EQ(refused.exit_code, kUsage);
   EXPECT_NE(refused.err.find("does not keep"), std::string::npos) << refused.err;
