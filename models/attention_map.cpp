@@ -22,12 +22,18 @@ double HeadMap::entropy(Index token) const {
 }
 
 std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
-                                                 std::span<const std::int32_t> tokens) {
+                                                 std::span<const std::int32_t> tokens,
+                                                 const std::optional<CacheRounding>& rounding) {
   std::vector<AttentionStats> stats(model.plan()->layers);
   for (AttentionStats& layer : stats) layer.keeps_weights = true;
   Tape tape(model.parameters());
-  model.logits(tape, tokens, 1, stats);
   const Index length = std::ssize(tokens);
+  if (rounding) {
+    std::vector<LayerCache> caches = model.make_caches({.capacity = length, .rounding = *rounding});
+    model.decode(tape, tokens, 1, caches, stats);
+  } else {
+    model.logits(tape, tokens, 1, stats);
+  }
   std::vector<std::vector<HeadMap>> maps;
   for (Index layer = 0; layer < model.plan()->layers; ++layer) {
     const bool sinks = model.plan()->layer_attention(layer).sinks;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,8 +23,10 @@ struct HeadMap {
 };
 
 /// Attention maps of all heads [layers][heads], from a forward pass over `tokens`, which must fit
-/// into the context. A layer with a state has no scores, hence no maps.
-std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
-                                                 std::span<const std::int32_t> tokens);
+/// into the context. A layer with a state has no scores, hence no maps. With `rounding`, keys come
+/// from a cache that rounds so, without recent tokens.
+std::vector<std::vector<HeadMap>> attention_maps(
+    const LanguageModel& model, std::span<const std::int32_t> tokens,
+    const std::optional<CacheRounding>& rounding = std::nullopt);
 
 }  // namespace headcount

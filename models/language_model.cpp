@@ -189,9 +189,11 @@ Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Inde
 }
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                          std::span<LayerCache> caches) const {
+                          std::span<LayerCache> caches, std::span<AttentionStats> stats) const {
   const Index count = std::ssize(tokens) / sequences;
-  const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer], count); };
+  const auto memory_of = [&](std::size_t layer) {
+    return Memory(caches[layer], count, stats.empty() ? nullptr : &stats[layer]);
+  };
   const Index before = caches.front().length();
   const auto set_length = [&](Index length) {
     for (LayerCache& cache : caches) cache.set_length(length);

@@ -68,9 +68,10 @@ class LanguageModel {
   /// `parameters()`; it is reset after each layer, so that all layers use the memory of one. Throws
   /// ShapeError if the tokens end beyond the context, NonFiniteError as `logits` does and if a
   /// number is too large for the type of a cache. After a NonFiniteError the caches are empty:
-  /// their states, and rows that were overwritten in a window, belong to no text any more.
+  /// their states, and rows that were overwritten in a window, belong to no text any more. `stats`
+  /// as in `logits`.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-             std::span<LayerCache> caches) const;
+             std::span<LayerCache> caches, std::span<AttentionStats> stats = {}) const;
   /// Empty caches, one per layer; the cache of a layer that shares stays empty. A form is for the
   /// layers of its kind that have it; throws ShapeError if the kind has layers, and none has it.
   std::vector<LayerCache> make_caches(const CacheOptions& options,

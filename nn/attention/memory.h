@@ -109,8 +109,8 @@ class Memory {
   explicit Memory(std::span<const std::uint8_t> key_mask = {}, AttentionStats* stats = nullptr)
       : key_mask_(key_mask), stats_(stats) {}
   /// Appends `tokens` tokens per sequence to `cache`: `keep` writes their rows. Its length stays.
-  Memory(LayerCache& cache, Index tokens)
-      : cache_(&cache), first_position_(cache.length()), tokens_(tokens) {}
+  Memory(LayerCache& cache, Index tokens, AttentionStats* stats = nullptr)
+      : cache_(&cache), first_position_(cache.length()), tokens_(tokens), stats_(stats) {}
   /// Memory that notes in `pass` what is kept. The pass must outlive it.
   explicit Memory(DryPass& pass)
       : dry_(&pass), first_position_(pass.first_position), tokens_(pass.tokens) {}

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -51,6 +52,34 @@ void expect_rows_of_weights(const std::vector<HeadMap>& heads, Index length, Ind
       EXPECT_GE(head.entropy(t), 0);
       EXPECT_LE(head.entropy(t), std::log(static_cast<double>(t + 1)) + kTolerance);
     }
+  }
+}
+
+// An exact cache gives the maps of a text; one that rounds gives others.
+TEST(AttentionMaps, AreThoseOfTheCacheTheyAreReadThrough) {
+  for (const AttentionKind* kind : kinds_with_scores()) {
+    SCOPED_TRACE(kind->name);
+    const LanguageModel model = model_of(std::string(kind->name), 2);
+    const std::vector<std::int32_t> tokens = tokens_to_map(20);
+    const auto change = [&](CacheRounding rounding, bool rotated) {
+      rounding.all.rotated = rotated;
+      double most = 0;
+      const auto exact = attention_maps(model, tokens),
+                 rounded = attention_maps(model, tokens, rounding);
+      for (std::size_t layer = 0; layer < exact.size(); ++layer) {
+        for (std::size_t head = 0; head < exact[layer].size(); ++head) {
+          const std::vector<Real>&one = exact[layer][head].weights,
+                &other = rounded[layer][head].weights;
+          EXPECT_EQ(one.size(), other.size());
+          for (std::size_t i = 0; i < one.size(); ++i)
+            most = std::max(most, std::abs(static_cast<double>(one[i] - other[i])));
+        }
+      }
+      return most;
+    };
+    EXPECT_LT(change({}, false), kTolerance);
+    EXPECT_LT(change({}, true), kTolerance);
+    EXPECT_GT(change(CacheType::int2, false), 100 * kTolerance);
   }
 }
 

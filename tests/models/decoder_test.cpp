@@ -252,6 +252,19 @@ TEST_P(Decoding, OfRecentTokensIsExact) {
         !rounds || (recent == 20 && std::ranges::none_of(model->plan()->cycle, pools));
     if (exact) expect_equal(logits, forward(*model, tokens, 1), kDecodingTolerance);
     EXPECT_TRUE(!rounds || recent == 20 || logits != forward(*model, tokens, 1));
+    if (!rounds || recent < 20) continue;
+    // Of rows pooled from blocks none is recent: they are rounded as where nothing else is.
+    CacheRounding of_pooled;
+    for (Index i = 0; i < model->plan()->layers; ++i) {
+      for (const Kept& kept : cache_parts(model->plan()->layer_attention(i))) {
+        const std::pair part(kept.name, CacheType::int2);
+        if (kept.block > 0 && !kept.per_sequence && !std::ranges::count(of_pooled.parts, part))
+          of_pooled.parts.push_back(part);
+      }
+    }
+    if (!of_pooled.parts.empty())
+      expect_equal(logits, decode(*model, tokens, {1, of_pooled, {}}, {13, 1, 1, 5}),
+                   kDecodingTolerance);
   }
 }
 

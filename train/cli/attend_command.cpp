@@ -15,7 +15,8 @@ const CommandHelp kAttendHelp = {
     "attend", "Draw the attention weights of each head over a text, darker where they are greater.",
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\"\n"
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
-    "--json\n"};
+    "--json\n"
+    "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --cache-dtype int2\n"};
 
 namespace {
 
@@ -34,9 +35,11 @@ struct AttendOptions {
 const SettingList& attend_settings() {
   static const SettingList list = settings_in(
       Scope::maps,
-      {{"layer", "number of the layer to show, from 1; 0: all", WholeRange{0}, 0},
-       {"head", "number of the head to show in each layer, from 1; 0: all", WholeRange{0}, 0},
-       threads_setting()});
+      together(
+          {{{"layer", "number of the layer to show, from 1; 0: all", WholeRange{0}, 0},
+            {"head", "number of the head to show in each layer, from 1; 0: all", WholeRange{0}, 0}},
+           cache_settings(),
+           {threads_setting()}}));
   return list;
 }
 
@@ -140,11 +143,18 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
   if (line.has("help")) return 0;
   const Given given = flags_given(line, attend_settings());
   const AttendOptions options = {given.whole("layer"), given.whole("head")};
+  const CacheRounding rounding = read_rounding(given);
+  if (rounding.all.recent > 0)
+    throw UsageError(
+        "--cache-recent does not apply to maps, whose rows are rounded at once; "
+        "leave it out");
   use_threads(given);
   const LoadedRun run = load_named_run(line);
   const std::vector<std::int32_t> tokens = prompt_of(line, run);
   const std::vector<ShownLayer> layers =
-      shown_layers(attention_maps(*run.model, tokens), run.model->plan(), options);
+      shown_layers(attention_maps(*run.model, tokens,
+                                  rounding.rounds() ? std::optional(rounding) : std::nullopt),
+                   run.model->plan(), options);
   if (line.has("json")) {
     Json all = Json::array();
     for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));

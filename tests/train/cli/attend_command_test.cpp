@@ -60,6 +60,17 @@ TEST_F(AttendCommand, DrawsARowForEachCharacterOfEachHead) {
   EXPECT_EQ(lines[21], "layer 2 (mha), head 2");
 }
 
+TEST_F(AttendCommand, ReadsKeysThroughARoundedCache) {
+  const std::string exact = attend("run", "16 is a", "--json").out;
+  EXPECT_EQ(attend("run", "16 is a", "--json --cache-dtype f32").out, exact);
+  EXPECT_NE(attend("run", "16 is a", "--json --cache-dtype int2").out, exact);
+  for (const auto& [flags, said] :
+       {std::pair{"--cache-dtype int4 --cache-recent 2", "--cache-recent does not apply to maps"},
+        {"--cache-dtype latent=int4", "--cache-dtype rounds 'latent'"},
+        {"--cache-dtype int5", "--cache-dtype must be one of"}})
+    expect_refusal(attend("run", "16 is a", flags), kUsage, {said}, flags);
+}
+
 TEST_F(AttendCommand, ShowsOneLayerAndOneHead) {
   const ProgramResult result = attend("run", "16 is", "--layer 2 --head 2");
   ASSERT_EQ(result.exit_code, 0) << result.err;
