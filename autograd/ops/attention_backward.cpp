@@ -128,8 +128,10 @@ struct StripBackward {
     const ConstMatrix a(x, n, strip.queries, strip.lanes), b(y, strip.queries, stride);
     if (width % kWidth == 0) return multiply({to, n, width, slice.slot_stride}, a, b, Write::add);
     multiply({w.key_rows, n, padded(width)}, a, b, Write::assign);
-    for (Index r = 0; r < n; ++r)
-      array(to + r * slice.slot_stride, width) += array(w.key_rows + r * padded(width), width);
+    for (Index r = 0; r < n; ++r) {
+      for (Index c = 0; c < width; ++c)
+        to[r * slice.slot_stride + c] += w.key_rows[r * padded(width) + c];
+    }
   }
 };
 
