@@ -15,7 +15,6 @@ namespace {
 
 constexpr Index kQueryTile = 64, kKeyTile = 64;
 constexpr Index kProductRows = 256;  // queries times heads in one product
-constexpr Index kMaxCopies = 8;      // of the gradient of the keys, for each sequence
 
 // A power of two, so that chunks of a prefill begin where tiles do.
 Index queries_per_product(Index heads) {
@@ -32,10 +31,10 @@ struct Picking {
   const Real* keys;     // [B, R, 1, D]
   const Real* weights;  // [B, T, I]
   PickOptions options;
-  Index first_row;       // of the text's rows, the one that is the first here
-  Index tile;            // queries of one product
-  Real* scratch;         // for each thread
-  Index scratch_stride;  // numbers of scratch per thread; 0: there is one thread
+  Index first_row;           // of the text's rows, the one that is the first here
+  Index tile;                // queries of one product
+  Real* scratch = nullptr;   // for each thread
+  Index scratch_stride = 0;  // numbers of scratch per thread; 0: there is one thread
 
   Index tiles() const { return (length + tile - 1) / tile; }
   Index queries(Index i) const { return std::min(tile, length - i); }
@@ -52,8 +51,12 @@ struct Picking {
   Index macs_per_query() const { return heads * key_count * width; }
   Real* own_scratch() const { return scratch + this_thread() * scratch_stride; }
 
+  void take_scratch(BufferPool& pool, Index size) {
+    const bool one = OnOneThread::active();
+    scratch = pool.take(one ? size : threads() * size);
+    scratch_stride = one ? 0 : size;
+  }
   Index product_size() const { return tile * heads * kKeyTile; }
-  Index scores_size() const { return tile * key_count; }
 
   ConstMatrix q_rows(Index b, Index i) const {
     return {q + row(b, i) * heads * width, queries(i) * heads, width};
@@ -133,52 +136,37 @@ void pick_best(const Picking& p, Index i, const Real* scores, ScoreKey* keys, st
   std::fill(kept + count, kept + most, Real{0});
 }
 
-// Picks of one query at a time: its keys are shared out over the threads.
-void pick_newest(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
-  const Index tiles = (p.key_count + kKeyTile - 1) / kKeyTile;
-  Real* const scores = tape.scratch(p.batch * p.key_count);
-  auto* const keys = tape.scratch_of<ScoreKey>(p.key_count);
-  parallel_for(p.batch * tiles, task_chunk(kKeyTile * p.heads * p.width), [&](Index task) {
-    const Index b = task / tiles, j = task % tiles * kKeyTile;
-    p.scores(b, 0, j, std::min(kKeyTile, p.key_count - j), scores + b * p.key_count + j,
-             p.key_count, p.own_scratch());
-  });
-  for (Index b = 0; b < p.batch; ++b) {
-    Real* const own = scores + b * p.key_count;
-    std::int32_t* const list = rows + b * p.options.most;
-    pick_best(p, 0, own, keys, list, kept + b * p.options.most);
+// Picks tile by tile: the keys, then the queries of one are shared out over the threads.
+void pick(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
+  Real* const scores = tape.pool().take(p.tile * p.key_count);
+  auto* const keys = tape.scratch_of<ScoreKey>(p.tile * p.key_count);
+  for (Index task = 0; task < p.batch * p.tiles(); ++task) {
+    const Index b = task / p.tiles(), i = task % p.tiles() * p.tile, queries = p.queries(i);
+    const Index first = p.first_tile(i), end = p.seen(i + queries - 1);
+    parallel_for((end - first + kKeyTile - 1) / kKeyTile,
+                 task_chunk(queries * kKeyTile * p.heads * p.width), [&](Index key_tile) {
+                   const Index j = first + key_tile * kKeyTile;
+                   p.scores(b, i, j, std::min(kKeyTile, end - j), scores + j, p.key_count,
+                            p.own_scratch());
+                 });
+    parallel_for(queries, row_chunk(p.key_count), [&](Index r) {
+      const Index place = p.row(b, i + r) * p.options.most, at = r * p.key_count;
+      pick_best(p, i + r, scores + at, keys + at, rows + place, kept + place);
+    });
   }
+  tape.pool().give_back(scores);
 }
 
-void pick_all(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
-  const Index threads_here = p.scratch_stride == 0 ? 1 : threads();
-  auto* const keys = tape.scratch_of<ScoreKey>(threads_here * p.key_count);
-  Real* const all_scores = tape.scratch(threads_here * p.scores_size());
-  parallel_for(p.batch * p.tiles(), task_chunk(p.tile * p.macs_per_query()), [&](Index task) {
-    const Index b = task / p.tiles(), i = task % p.tiles() * p.tile;
-    const Index end = p.seen(i + p.queries(i) - 1), thread = threads_here == 1 ? 0 : this_thread();
-    Real* const scores = all_scores + thread * p.scores_size();
-    for (Index j = p.first_tile(i); j < end; j += kKeyTile)
-      p.scores(b, i, j, std::min(kKeyTile, end - j), scores + j, p.key_count, p.own_scratch());
-    for (Index r = 0; r < p.queries(i); ++r) {
-      const Index place = p.row(b, i + r) * p.options.most;
-      pick_best(p, i + r, scores + r * p.key_count, keys + thread * p.key_count, rows + place,
-                kept + place);
-    }
-  });
-}
-
-// Destinations of gradients; of the keys, a copy for each chunk of queries.
+// Destinations of gradients; those of the keys are added.
 struct PickSinks {
-  GradientSink q, weights;
-  Real* keys = nullptr;  // [B, chunks, R, D]
+  GradientSink q, weights, keys;
 };
 
 // Gradients of queries [i, i + queries(i)), of which the picked rows' scores have the gradients
 // `dscores`. With a = q k and s = scale times the sum over h of w_h max(0, a_h):
 //   dw_h = scale ds max(0, a_h),  da_h = scale w_h ds where a_h > 0,  dq = da k,  dk = da q
 void pick_gradients(const Picking& p, const std::int32_t* rows, const Real* dscores, Index b,
-                    Index i, const PickSinks& sinks, Real* key_copy) {
+                    Index i, const PickSinks& sinks) {
   const Index queries = p.queries(i), all = queries * p.heads, most = p.options.most;
   Real* const products = p.own_scratch();
   Real* const dw = products + p.product_size();
@@ -206,9 +194,9 @@ void pick_gradients(const Picking& p, const std::int32_t* rows, const Real* dsco
     }
     const ConstMatrix da(products, all, cols);
     if (dq) gemm(of_q, da, p.key_rows(b, j, cols), written ? Write::add : dq.write);
-    if (key_copy != nullptr)
-      gemm(Matrix(key_copy + j * p.width, cols, p.width), da.transpose(), p.q_rows(b, i),
-           Write::add);
+    if (sinks.keys)
+      gemm(Matrix(sinks.keys.data + (b * p.key_count + j) * p.width, cols, p.width), da.transpose(),
+           p.q_rows(b, i), Write::add);
     written = true;
   }
   if (dq && !written && dq.write == Write::assign) std::fill_n(of_q.data, all * p.width, Real{0});
@@ -217,31 +205,15 @@ void pick_gradients(const Picking& p, const std::int32_t* rows, const Real* dsco
 }
 
 void pick_backward(Tape& tape, Picking p, const std::int32_t* rows, const Real* dscores,
-                   PickSinks sinks, const GradientSink& dkeys) {
-  const Index chunk = (p.tiles() + kMaxCopies - 1) / kMaxCopies;  // tiles of a copy
-  const Index chunks = (p.tiles() + chunk - 1) / chunk, size = p.key_count * p.width;
-  const Index threads_here = OnOneThread::active() ? 1 : threads();
-  const Index stride = p.product_size() + p.tile * p.heads;
-  p.scratch = tape.pool().take(threads_here * stride);
-  p.scratch_stride = threads_here == 1 ? 0 : stride;
-  if (dkeys) sinks.keys = tape.pool().take(p.batch * chunks * size);
-  parallel_for(p.batch * chunks, task_chunk(chunk * p.tile * p.macs_per_query()), [&](Index task) {
-    const Index b = task / chunks, first = task % chunks * chunk;
-    Real* const copy = dkeys ? sinks.keys + task * size : nullptr;
-    if (copy != nullptr) std::fill_n(copy, size, Real{0});
-    for (Index tile = first; tile < std::min(first + chunk, p.tiles()); ++tile)
-      pick_gradients(p, rows, dscores, b, tile * p.tile, sinks, copy);
+                   const PickSinks& sinks) {
+  p.take_scratch(tape.pool(), p.product_size() + p.tile * p.heads);
+  const Index size = p.batch * p.key_count * p.width;
+  if (sinks.keys && sinks.keys.write == Write::assign) std::fill_n(sinks.keys.data, size, Real{0});
+  parallel_for(p.batch, task_chunk(p.length * p.macs_per_query()), [&](Index b) {
+    for (Index tile = 0; tile < p.tiles(); ++tile)
+      pick_gradients(p, rows, dscores, b, tile * p.tile, sinks);
   });
   tape.pool().give_back(p.scratch);
-  if (!dkeys) return;
-  parallel_for(p.batch * p.key_count, row_chunk(chunks * p.width), [&](Index row) {
-    const Index b = row / p.key_count, at = row % p.key_count * p.width;
-    for (Index c = 0; c < chunks; ++c) {
-      const Real* const copy = sinks.keys + (b * chunks + c) * size + at;
-      put({dkeys.data, c > 0 ? Write::add : dkeys.write}, row * p.width, array(copy, p.width));
-    }
-  });
-  tape.pool().give_back(sinks.keys);
 }
 
 void check(Tape& tape, Var q, const Rows& keys, Var weights, const PickOptions& options) {
@@ -283,9 +255,7 @@ Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options
             .weights = tape.value(weights),
             .options = options,
             .first_row = keys.cache() != nullptr ? keys.cache()->first_token() : 0,
-            .tile = queries_per_product(shape[2]),
-            .scratch = nullptr,
-            .scratch_stride = 0};
+            .tile = queries_per_product(shape[2])};
   const Shape scores = {p.batch, p.length, options.most};
   const bool cached = keys.cache() != nullptr;
   const Var y = cached ? tape.record(Op::pick_rows, scores, {q, weights})
@@ -293,15 +263,15 @@ Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options
   const Index seen = options.window > 0 ? std::min(options.window, p.key_count) : p.key_count;
   if (tape.dry(y, Count(p.batch * p.length * p.heads) * (p.width + 1) * seen))
     return {y, {nullptr, options.most}};
-  const Index threads_here = OnOneThread::active() ? 1 : threads();
-  const Index stride = p.product_size();
-  p.scratch = tape.scratch(threads_here * stride);
-  p.scratch_stride = threads_here == 1 ? 0 : stride;
   auto* const rows = tape.scratch_of<std::int32_t>(p.batch * p.length * options.most);
-  (p.length == 1 ? pick_newest : pick_all)(tape, p, rows, tape.value(y));
+  p.take_scratch(tape.pool(), p.product_size());
+  pick(tape, p, rows, tape.value(y));
+  tape.pool().give_back(p.scratch);
   tape.finish(y, [=, keys_x = keys.x()](Tape& t, const Real* dy) {
-    const PickSinks sinks{.q = t.gradient_sink(q), .weights = t.gradient_sink(weights)};
-    pick_backward(t, p, rows, dy, sinks, cached ? GradientSink{} : t.gradient_sink(keys_x));
+    pick_backward(t, p, rows, dy,
+                  {.q = t.gradient_sink(q),
+                   .weights = t.gradient_sink(weights),
+                   .keys = cached ? GradientSink{} : t.gradient_sink(keys_x)});
   });
   return {y, {rows, options.most}};
 }
