@@ -84,6 +84,8 @@ TEST(EvaluationWindows, PutTheShortRestInABatchOfItsOwn) {
   EXPECT_EQ(batch.sequences, 1);
   EXPECT_EQ(batch.inputs, (std::vector<std::int32_t>{8, 9, 10}));
   EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{9, 10, 11}));
+  evaluation_window_batch(count_up(13), evaluation_windows(13, 4), 0, 8, 4, batch);
+  EXPECT_EQ(batch.sequences, 3) << "no rest";
 }
 
 TEST(EvaluationWindows, RefuseATextWithNothingToPredict) {
@@ -91,12 +93,13 @@ TEST(EvaluationWindows, RefuseATextWithNothingToPredict) {
 }
 
 TEST(SampleWindows, BeginAtStartsWhereThereAreAny) {
-  const std::vector<Index> begins = {0, 3, 7, 12};
+  const std::vector<Index> begins = {0, 3, 7, 10, 12};
   Batch batch;
   sample_windows(count_up(15), some_step, 1000, 5, batch, {.starts = begins});
   std::set<std::int32_t> starts;
   for (std::size_t row = 0; row < 1000; ++row) starts.insert(batch.inputs[row * 5]);
-  EXPECT_EQ(starts, (std::set<std::int32_t>{0, 3, 7}));  // at 12 no window of 5 fits
+  EXPECT_EQ(starts, (std::set<std::int32_t>{
+                        0, 3, 7}));  // from 10 on no window of 5 and its last target fit
   for (std::size_t i = 0; i < batch.inputs.size(); ++i)
     EXPECT_EQ(batch.targets[i], batch.inputs[i] + 1);
 }
@@ -147,6 +150,7 @@ TEST(EvaluationWindows, CountEachTargetOnceWhereverStoriesBegin) {
       evaluation_window_batch(tokens, windows, window, most, context, batch);
       RC_ASSERT(batch.sequences >= 1);
       RC_ASSERT(batch.sequences <= most);
+      RC_ASSERT(batch.length >= 1);
       RC_ASSERT(batch.length <= context);
       RC_ASSERT(std::ssize(batch.inputs) == batch.sequences * batch.length);
       for (std::size_t i = 0; i < batch.targets.size(); ++i) {

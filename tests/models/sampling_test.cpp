@@ -118,6 +118,8 @@ TEST(SampleToken, KeepsTheNucleus) {
   EXPECT_EQ(most[2] + most[3], 0);
   EXPECT_EQ(frequencies(logits, {.top_p = 0.4})[0], 1);
   EXPECT_EQ(frequencies(logits, {.top_p = 0})[0], 1);
+  const std::array<Real, 2> equal = {0, 0};
+  EXPECT_EQ(frequencies(equal, {.top_p = 0.5})[0], 1) << "the first alone reaches a half";
 }
 
 TEST(SampleToken, DropsWhatIsFarBelowTheLikeliest) {
@@ -125,6 +127,8 @@ TEST(SampleToken, DropsWhatIsFarBelowTheLikeliest) {
   const std::vector<double> drawn = frequencies(logits, {.min_p = 0.2});
   EXPECT_NEAR(drawn[1], 0.3 / 1.3, 0.02);
   EXPECT_EQ(drawn[2], 0);
+  const std::array<Real, 2> equal = {0, 0};
+  EXPECT_NEAR(frequencies(equal, {.min_p = 1})[1], 0.5, 0.02) << "both are the likeliest";
 }
 
 TEST_F(SampledText, IsTheSameWithAndWithoutCache) {
@@ -153,6 +157,7 @@ TEST_F(SampledText, StopsAtTheContextIfAsked) {
   options.slide = false;
   // Six tokens fit; what follows the sixth is still predicted.
   EXPECT_EQ(generate(model_, Tokens{1, 2}, options).texts[0].size(), 5u);
+  EXPECT_EQ(generate(model_, Tokens(6, 1), options).texts[0].size(), 1u);
   EXPECT_THROW(generate(model_, Tokens(7, 1), options), ShapeError);
   EXPECT_THROW(generate(model_, Tokens{}, options), ShapeError);
 }
@@ -180,6 +185,19 @@ TEST_F(SampledText, EndsWithTheFirstStopThatItReaches) {
     EXPECT_LT(texts[0].size(), 25u);
     EXPECT_LT(texts[1].size(), 25u);
     EXPECT_EQ(texts[2].size(), 25u);
+  }
+}
+
+TEST_F(SampledText, SlidesToTheNewerHalfOfAnOddContextAndTheTokenInTheMiddle) {
+  Given odd = config();
+  set(odd, "context", 5);
+  LanguageModel model(resolve_model(odd), 11);
+  draw_weights(model.parameters());
+  for (std::int32_t first = 0; first < 11; ++first) {
+    Tokens text = {first, 2};
+    const Tokens more = generate(model, text, likeliest(5)).texts[0];
+    text.insert(text.end(), more.begin(), more.begin() + 4);  // one more than fits
+    EXPECT_EQ(generate(model, std::span(text).last(3), likeliest(1)).texts[0][0], more[4]) << first;
   }
 }
 

@@ -18,6 +18,8 @@ TEST(Verdict, SaysOnWhichSideOfTheToleranceTheWholeIntervalLies) {
   EXPECT_EQ(verdict({-0.5, 0.1}, 0.010), Verdict::enough);
   EXPECT_EQ(verdict({0.5, std::nullopt}, 0.010), Verdict::open);
   EXPECT_EQ(verdict({0.5, 0.1}, std::nullopt), Verdict::open);
+  EXPECT_EQ(verdict({0.25, 0.25}, 0.5), Verdict::open) << "ends at the tolerance";
+  EXPECT_EQ(verdict({0.75, 0.25}, 0.5), Verdict::open) << "begins at the tolerance";
 }
 
 TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
