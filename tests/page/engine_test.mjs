@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { areasOf } from "../../train/view/cache_picture.js";
+import { modelsIn } from "../../train/page/files.js";
 import { load } from "./engine.mjs";
 
 const [wasm, program, folder] = process.argv.slice(2);
@@ -9,6 +11,8 @@ rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 const kLookup = { data: "lookup", attention: "mha", seed: 3, steps: 200 };
 const headcount = (...flags) => execFileSync(program, flags, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const drawnBytes = (layers, tokens) =>
+  areasOf(layers, tokens, tokens, "").flat().reduce((sum, area) => sum + area.bytes, 0);
 const write = (name, files) => {
   mkdirSync(`${folder}/${name}`);
   for (const file of files) writeFileSync(`${folder}/${name}/${file.name}`, file.bytes);
@@ -21,8 +25,7 @@ const tests = {
     const sizes = { layers: 2, dim: 32, context: 64 };
     const plan = (attention) =>
       engine.call({ do: "plan", settings: { ...sizes, data: "tales", attention } }).cache;
-    const sum = (cache) =>
-      cache.layers.flatMap((layer) => layer.parts).reduce((bytes, part) => bytes + part.bytes, 0);
+    const sum = (cache) => drawnBytes(cache.layers, sizes.context);
     const { rows } = JSON.parse(headcount("cost", "--layers", "2", "--dim", "32", "--context", "64",
       "--json"));
     for (const attention of ["mha", "gqa", "mqa", "mla", "delta", "v4", "csa"]) {
@@ -33,7 +36,7 @@ const tests = {
     }
     assert.equal(sum(plan("mqa/share")) * 2, sum(plan("mqa")));
     assert.equal(sum(plan("mha@16")) * 4, sum(plan("mha")));
-    assert.equal(plan("mqa/share").layers[1].shares, 0);
+    assert.deepEqual(plan("mqa/share").layers[1], []);
   },
   "the cache of a config.json is what the program counts"() {
     const config = JSON.stringify({ model_type: "gemma3", text_config: { model_type: "gemma3_text",
@@ -58,6 +61,40 @@ const tests = {
     for (const [attention, ofAll] of Object.entries({ "mha@4": { window: 0 },
       mhax4: { "head-dim": 2 }, gqa2: { "kv-heads": 4 }, "mha:tie-kv=on": { "tie-kv": "off" } }))
       assert.equal(bytes({ ...ofAll, attention }), bytes({ attention }), attention);
+  },
+  "a plan says what its attention's sliders stand at"() {
+    const plan = (attention) => load(wasm).call({ do: "plan",
+      settings: { data: "tales", layers: 4, dim: 32, context: 64, attention } });
+    const read = (attention) => {
+      const { spec, choice } = plan(attention);
+      return [spec, choice];
+    };
+    assert.deepEqual(read("gqa:kv-heads=2:head-dim=16:gate=on:window=8"), ["gqa2x16:gate=on@8",
+      { kind: "gqa", given: { "kv-heads": 2, "head-dim": 16, gate: "on", window: 8 }, share: 1 }]);
+    assert.deepEqual(read("mqa/3*share"),
+      ["mqa/3*share", { kind: "mqa", given: {}, share: 4 }]);
+    assert.deepEqual(read("3*delta/mla4+4"), ["3*delta/mla4+4", null]);
+  },
+  "runs are judged as compare does"() {
+    const engine = load(wasm), five = (value) => Array(5).fill(value);
+    // Right answers of seeds 1, 2, ..., or losses; null: it diverged.
+    const judge = (runs, baselines = { guesser: 0.25 }) => engine.call({ do: "judge", baselines,
+      runs: Object.entries(runs).map(([spec, [bytes, values]]) => ({ spec, bytes,
+        seeds: values.map((value, i) => ({ seed: i + 1, loss: value, answers: value,
+          questions: 4000, diverged: value === null })) })) }).clauses.join("; ");
+    const mha = [512, five(0.9)];
+    assert.match(judge({ mha, mqa: [128, five(0.9)] }),
+      /^mqa is enough: 128 B .*, 25 % of mha's, at \+0\.0 points lost \(5 of 5 seeds below 5/);
+    assert.match(judge({ mha, mqa: [128, [0.9, 0.9, 0.9, 0.9, null]] }),
+      /mqa is open: .*4 of 5 seeds below 5\.0\), 1 run diverged/);
+    assert.match(judge({ mha, mqa: [128, five(null)] }), /mqa is not enough: .*none finished/);
+    assert.match(judge({ mha: [512, [0.9]], mqa: [128, [0.9]] }), /mqa is open: .*1 of 1 seeds/);
+    assert.match(judge({ mha: [512, five(null)], mqa: [128, five(0.9)] }),
+      /mha, the reference, has no finished run/);
+    assert.match(judge({ mha: [512, five(0.28)], mqa: [128, five(0.28)] }),
+      /nothing can be decided: .*25\.0 % are right without a lookup.*train longer/);
+    assert.match(judge({ mha: [512, [1, 1.01, 1]], mqa: [128, [1.2, 1.21, 1.2]] }, null),
+      /mqa is not enough: \+0\.200 \+- 0\.000/);
   },
   "training lowers the loss, and pausing changes no bit"() {
     const engine = load(wasm), other = load(wasm);
@@ -85,9 +122,18 @@ const tests = {
     const answer = engine.call(question);
     const files = engine.save();
     const saved = write("saved", files);
-    const sample = headcount("sample", "--from", saved, "--prompt", question.prompt, "--tokens",
-      "20", "--temperature", "0");
-    assert.ok(sample.includes(answer.text), `${sample} without ${answer.text}`);
+    const expected = ["f32", "f16", "int8", "int4", "int3", "int2"].map((cache) => {
+      const { text, steps, cache: layers } = engine.call({ ...question, cache });
+      const sample = headcount("sample", "--from", saved, "--prompt", question.prompt, "--tokens",
+        "20", "--temperature", "0", "--cache-dtype", cache);
+      assert.ok(sample.includes(text), `${cache}: ${sample} without ${text}`);
+      const { rows } = JSON.parse(headcount("cost", "--layers", "1", "--dim", "32", "--context",
+        "64", "--attention", "mla", "--cache-dtype", cache, "--json"));
+      const { cache_bytes: bytes } = rows.find((row) => row.attention === "mla");
+      assert.equal(drawnBytes(layers, 64), bytes, cache);
+      return steps.at(-1).probabilities;
+    });
+    assert.notDeepEqual(expected.at(-1), expected[0]); // two bits are not as good as 32
     const again = load(wasm);
     again.open(files);
     assert.deepEqual(again.call(question), answer);
@@ -102,7 +148,9 @@ const tests = {
       .map((entry) => `${entry.path}/${entry.name}`)
       .map((path) => ({ name: path.slice(folder.length + 1), bytes: readFileSync(path) }));
     const engine = load(wasm);
-    const opened = engine.open(files, "lookup");
+    const [model, ...others] = modelsIn(files);
+    assert.deepEqual(others, []);
+    const opened = engine.open(model.files, "lookup");
     assert.equal(opened.step, 20);
     assert.equal(opened.attention, "gqa");
     assert.equal(opened.settings["kv-heads"], 2);
@@ -144,13 +192,12 @@ const tests = {
     const { questions, validation } = engine.call({ do: "text" });
     assert.ok(questions.length > 5 && validation.length > 300);
     const { prompt } = questions[0];
-    const { text, steps } = engine.call({ do: "ask", prompt, tokens: 3 });
+    const { text, steps, cache } = engine.call({ do: "ask", prompt, tokens: 3 });
     assert.equal([...text].length, 3);
     steps.forEach((step, i) => {
       assert.equal(step.probabilities[0].character, step.character);
       const held = [...prompt].length + i;
-      assert.equal(step.cache.rows, held);
-      assert.equal(step.cache.bytes, held * 4 * 2 * 2 * 4);  // 4 heads of width 2, k and v
+      assert.equal(drawnBytes(cache, held), held * 4 * 2 * 2 * 4);  // 4 heads of width 2, k and v
       for (const head of step.weights[0]) {
         assert.equal(head.length, held);
         assert.ok(Math.abs(head.reduce((sum, weight) => sum + weight, 0) - 1) < 0.01);
@@ -164,7 +211,7 @@ const tests = {
     const text = engine.call({ do: "text" });
     const plan = (settings) => engine.error({ do: "plan", settings });
     assert.match(plan({ text: "a".repeat(1000) }), /one symbol only/);
-    assert.match(plan({ text: "ab", context: 64 }), /context|too few/);
+    assert.match(plan({ text: "ab", context: 64 }), /^Your text has 2 .* needs about 650\. Paste/);
     assert.match(plan({ ...kLookup, heads: "many" }), /`heads` must be a whole number/);
     assert.match(plan({ ...kLookup, attention: "mah" }), /'mah' is no attention/);
     assert.match(plan({ ...kLookup, lr: -1 }), /`lr`/);

@@ -1,30 +1,15 @@
-// Scripts of the page that need neither a page nor the module: links, archives, verdicts.
+// Scripts of the page that need neither a page nor the module: links, archives, checksums.
 import assert from "node:assert/strict";
 import { createHash, webcrypto } from "node:crypto";
 import { deflateRawSync } from "node:zlib";
 import { checkSums, withSums } from "../../train/page/checksums.js";
-import { readLink } from "../../train/page/link.js";
+import { linkOfChoice, readLink } from "../../train/page/link.js";
 import { state } from "../../train/page/state.js";
-import { kinds } from "../../train/page/specs.js";
-import { verdicts } from "../../train/page/verdict.js";
 import { unzipped, zipped } from "../../train/page/zip.js";
 
 globalThis.crypto ??= webcrypto; // of node 18
 
 const follow = (asked) => readLink(`#settings=${encodeURIComponent(JSON.stringify(asked))}`);
-
-// A trained attention. `values` are right answers, or losses, by seed; null: it diverged.
-function trained(spec, bytes, values) {
-  const records = values.map((value, i) => ({ seed: i + 1,
-    checks: [{ answers: value, loss: value }], files: value === null ? null : [],
-    diverged: value === null ? "the loss became NaN" : "" }));
-  return { spec, settings: {}, error: "", isTrained: true, records,
-    finished: records.filter((record) => record.files),
-    plan: { cache: { bytes_per_token: bytes }, baselines: { guesser: 0.25 } } };
-}
-const five = (value) => Array(5).fill(value);
-const verdictsOf = (runs, answered = true) =>
-  verdicts(runs, answered).join("\n").replaceAll("\u00a0", " ");
 
 // An archive of one file, packed as other programs do.
 function deflated(file) {
@@ -56,6 +41,22 @@ const tests = {
     assert.equal(follow({ settings: { data: "tales" }, attentions: ["mha", "mqa"] }), "");
     assert.deepEqual([state.text, state.cards.length], ["tales", 2]);
   },
+  "the page's address makes another page choose the same"() {
+    const mla = { kind: "mla", given: { "kv-rank": 8, "rope-dim": 0 }, share: 3 };
+    const asked = { settings: { data: "own", steps: 50 }, attentions: ["mha", "gqa2x16@8/share"],
+      seeds: 3, text: "Käuzchen & %" };
+    assert.equal(follow(asked), "");
+    state.cards[0].choice = mla;
+    const address = linkOfChoice();
+    Object.assign(state, { text: "tales", own: "", seeds: 1, cards: [], changed: { own: {} } });
+    assert.equal(readLink(address), "");
+    assert.deepEqual([state.text, state.changed.own, state.own, state.seeds],
+      ["own", { steps: 50 }, asked.text, 3]);
+    assert.deepEqual(state.cards.map(({ choice }) => choice.own),
+      ["mla:kv-rank=8:rope-dim=0/2*share", asked.attentions[1]]);
+    state.own = "x".repeat(20_000);
+    assert.ok(linkOfChoice().length < 1000); // a long text is left out
+  },
   async "a saved model has the checksums of sha256sum, and damage is named"() {
     const files = ["config.json", "model.safetensors"].map((name) =>
       ({ name, bytes: new TextEncoder().encode(name.repeat(999)) }));
@@ -86,33 +87,8 @@ const tests = {
     const archive = new Uint8Array(Buffer.concat(zipped(files)));
     assert.deepEqual(await unzipped(archive), files.slice(0, 1));
   },
-  "a seed that diverged counts as one that loses more"() {
-    const mha = trained("mha", 512, five(0.9));
-    assert.match(verdictsOf([mha, trained("mqa", 128, [0.9, 0.9, 0.9, 0.9, null])]),
-      /loses 0\.0 points .*\(4 of 5 seeds below 5, 1 seed diverged\): open\.$/);
-    assert.match(verdictsOf([mha, trained("mqa", 128, [0.3, null, 0.3, 0.3, 0.3])]),
-      /\(0 of 5 seeds below 5, 1 seed diverged\): not enough\.$/);
-    assert.match(verdictsOf([mha, trained("mqa", 128, five(null))]),
-      /cache; 5 seeds diverged, none finished: not enough\.$/);
-    assert.match(verdictsOf([trained("mha", 512, [1, 2, 3]), trained("mqa", 128, [2, null, 4])],
-      false), /is \+1\.000 nats \(mean of 2 seeds, 1 seed diverged\)\./);
-  },
-  "a seed on which the reference diverged does not count"() {
-    const runs = [trained("mha", 512, [0.9, 0.9, 0.9, 0.9, null]), trained("mqa", 128, five(0.9))];
-    assert.match(verdictsOf(runs),
-      /\(4 of 4 seeds below 5\): open\.\nA verdict takes 5 seeds or more; this is 4 seeds\.$/);
-  },
-  "beside a reference that a smaller cache beats, nothing is enough"() {
-    const mha = trained("mha", 512, five(0.8)), gqa = trained("gqa2", 256, five(0.8));
-    const ahead = (bytes, right) => verdictsOf([mha, gqa, trained("mqa", bytes, right)]);
-    assert.match(ahead(128, five(0.9)),
-      /^mha has 10\.0 points fewer of the answers right than mqa, .*nothing can be called enough/);
-    assert.match(ahead(512, five(0.9)), /mqa keeps .*: enough\.$/); // not smaller
-    assert.match(ahead(128, [0.9, 0.9, 0.8, 0.9, 0.9]), /mqa keeps .*: enough\.$/);
-  },
 };
 
-kinds.push(...["mha", "mqa"].map((name) => ({ name, attends: true, numbers: [] })));
 let failures = 0;
 for (const [name, test] of Object.entries(tests)) {
   try {

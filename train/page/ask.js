@@ -2,26 +2,36 @@
 import { Board } from "./board.js";
 import { scaleOfPlans } from "./caches.js";
 import { byId, h, on, say, setText } from "./dom.js";
-import { numberText, plural, shownCharacter } from "../view/format.js";
+import { mean, numberText, plural, shownCharacter } from "../view/format.js";
 import { Look } from "./look.js";
 import { Slider } from "./controls.js";
 import { state } from "./state.js";
 import { lookupAnswer, piecesIn, texts } from "./texts.js";
+import { scoresOf } from "./watch.js";
 
 const kPlayed = 350; // ms that a character is shown while the cache fills
 const kTale = "Clara is in the mill. Tom is in the barn. Ida is in the mill.\n" +
   "Tom has the cup. Ida has the map.\n" +
   "Ida gives the map to Clara. Tom runs to the mill. Tom puts down the cup.\n" +
   "Where is the cup? In the ";
-const kLengths = [1, 5, 10, 20, 40, 60, 120, 240];
-const kTemperatures = [0, 0.3, 0.5, 0.8, 1, 1.2];
+const kSliders = [
+  { name: "tokens", label: "characters", help: "how many they write",
+    values: [1, 5, 10, 20, 40, 60, 120, 240] },
+  { name: "temperature", label: "temperature", values: [0, 0.3, 0.5, 0.8, 1, 1.2],
+    help: "0 takes the likeliest character; more leaves more to chance" },
+  { name: "cache", label: "cache type", values: ["f32", "f16", "int8", "int4", "int3", "int2"],
+    help: "bits of a number in the cache that answers are read from" },
+];
+const kChips = 6; // questions that are offered at once
+const kTries = 100; // questions among which one is sought on which the models differ
 
 let looks = [];
 let at = 1; // position of the character that is shown
 let playing = 0; // timer
 let questions = []; // [{prompt, answer}] of the validation text
+let validation = ""; // a piece of it
 let asking = false;
-const chosen = { tokens: 10, temperature: 0 };
+const chosen = { tokens: 10, temperature: 0, cache: "f32" };
 const board = new Board((text) => {
   byId("prompt").value = text;
   ask();
@@ -73,10 +83,12 @@ async function ask() {
   const seed = state.phase === "trained" ? Number(byId("asked-seed").value) || 1 : null;
   const tokens = Math.min(chosen.tokens, context - length);
   await Promise.all(looks.map((look) =>
-    look.ask({ prompt, tokens, temperature: chosen.temperature, expected, seed })));
+    look.ask({ ...chosen, prompt, tokens, expected, seed })));
   asking = false;
-  setText(byId("cut-note"), tokens < chosen.tokens && texts[textOf()].characters > 1
-    ? `Answers end where the context of ${plural(context, "character")} does.` : "");
+  setText(byId("cut-note"), [tokens < chosen.tokens && texts[textOf()].characters > 1
+    ? `Answers end where the context of ${plural(context, "character")} does.` : "",
+  chosen.cache === "f32" ? "" : `Answers are those of a cache in ${chosen.cache}; what heads ` +
+    "look at is shown without its rounding."].filter(Boolean).join(" "));
   say(looks.map(({ run, judgement }) => `${run.spec}: ${judgement.textContent || "answered"}`)
     .join("; "));
   const host = byId("looks"), elements = looks.map((look) => look.element);
@@ -132,6 +144,35 @@ function fitting(text, context) {
   return [...rest].slice(-(context - 1)).join("");
 }
 
+// The attention with the fewest right answers, or the greatest loss.
+function worstOf(runs) {
+  const answered = textOf() !== "own";
+  const score = (run) => mean(scoresOf(run, answered)) * (answered ? 1 : -1);
+  return runs.reduce((a, b) => score(b) < score(a) ? b : a);
+}
+
+// Asks a question that some model gets right and that attention wrong; of an own text, one on which
+// answers differ.
+async function showDifferent() {
+  const runs = askable(), worst = worstOf(runs), { context } = runs[0].plan, kind = textOf();
+  const text = [...validation], own = () => text.slice(Math.floor(Math.random() * text.length));
+  for (let i = 0; i < kTries; ++i) {
+    const prompt = kind === "lookup" ? board.random() : kind === "tales" ? questions[i]?.prompt
+      : own().slice(0, Math.min(context, 24) - 1).join("");
+    if (!prompt) break;
+    const right = expectedOf(prompt), said = await Promise.all(runs.map(async (run) =>
+      [...(await run.engine.call({ do: "ask", prompt, tokens: 1, cache: chosen.cache })).text][0]));
+    const wrong = said[runs.indexOf(worst)];
+    const differ = right === null ? new Set(said).size > 1
+      : wrong !== right && said.includes(right);
+    if (!differ) continue;
+    byId("prompt").value = prompt;
+    if (kind === "lookup") board.read(prompt);
+    return ask();
+  }
+  setText(byId("cut-note"), `Among ${kTries} questions there is none on which they differ so.`);
+}
+
 // Questions and a beginning to continue, from the validation text where an engine has it.
 async function prepare() {
   const kind = textOf(), run = askable()[0], { context } = run.plan;
@@ -140,6 +181,7 @@ async function prepare() {
   const again = text === preparedText && byId("prompt").value !== "";
   preparedText = text;
   questions = [];
+  validation = "";
   byId("board").hidden = byId("board-questions").hidden = kind !== "lookup";
   byId("prompt").rows = kind === "lookup" ? 1 : 4;
   setText(byId("prompt-label"), kind === "lookup"
@@ -147,34 +189,25 @@ async function prepare() {
     : "A text for the attentions to continue");
   byId("chips").replaceChildren();
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
-  byId("ask-sliders").replaceChildren(
-    new Slider({ label: "characters", help: "how many they write", values: kLengths,
-      value: chosen.tokens },
-      (value) => {
-        chosen.tokens = value;
-        ask();
-      }).element,
-    new Slider({ label: "temperature", values: kTemperatures, value: chosen.temperature,
-      help: "0 takes the likeliest character; more leaves more to chance" },
-    (value) => {
-      chosen.temperature = value;
+  byId("ask-sliders").replaceChildren(...kSliders.map((slider) =>
+    new Slider({ ...slider, value: chosen[slider.name] }, (value) => {
+      chosen[slider.name] = value;
       ask();
-    }).element);
+    }).element));
   if (kind === "lookup") {
     board.setKinds(run.plan.settings.kinds ?? 2);
     if (again) ask();
     else board.shuffle();
     return;
   }
-  let found = { validation: "", questions: [] };
   try {
-    found = await run.engine.call({ do: "text" });
+    const found = await run.engine.call({ do: "text" });
+    questions = found.questions.filter(({ prompt }) => [...prompt].length < context);
+    ({ validation } = found);
   } catch {
     // An opened model comes without its text.
   }
-  const fits = ({ prompt }) => [...prompt].length < context;
-  questions = (found.questions ?? []).filter(fits).slice(0, 6);
-  byId("chips").replaceChildren(...questions.map(({ prompt }) => h("button", {
+  byId("chips").replaceChildren(...questions.slice(0, kChips).map(({ prompt }) => h("button", {
     type: "button", onclick: () => {
       byId("prompt").value = prompt;
       ask();
@@ -182,7 +215,7 @@ async function prepare() {
   }, `…${prompt.trimEnd().split("\n").at(-1)}`)));
   if (!again) {
     byId("prompt").value = questions[0]?.prompt ?? (kind === "tales" ? fitting(kTale, context)
-      : fitting([...found.validation].slice(0, 30).join(""), context) || knownBeginning(run));
+      : fitting([...validation].slice(0, 30).join(""), context) || knownBeginning(run));
   }
   ask();
 }
@@ -204,6 +237,10 @@ function update() {
     }
     return;
   }
+  byId("differ").hidden = state.runs.length < 2 || state.phase !== "trained" ||
+    textOf() === "own" && !validation;
+  setText(byId("differ"), textOf() === "own" ? "Show one on which they differ"
+    : `Show one that ${worstOf(askable()).spec} gets wrong`);
   setText(byId("ask-note"), state.phase === "trained" ? ""
     : "The models are still in training: ask again later and see what has changed.");
   const seeds = state.runs[0].records.filter((r) => r.files || r.diverged).map((r) => r.seed);
@@ -237,6 +274,7 @@ export function setUpAsk() {
     pick(event.target.valueAsNumber);
   });
   byId("asked-seed").addEventListener("change", ask);
+  byId("differ").addEventListener("click", showDifferent);
   byId("play").addEventListener("click", play);
   on("progress", update);
   on("phase", () => {

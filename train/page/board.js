@@ -6,6 +6,9 @@ import { isOnLine, kPieces, kSide, kSquares, kValues, lookupAnswer, pieceCharact
 const squareText = (square) =>
   `column ${square % kSide + 1}, row ${Math.floor(square / kSide) + 1}`;
 
+const textOf = (pieces, letter) =>
+  pieces.map(({ square, value }) => pieceCharacter(square, value)).join("") + letter;
+
 // Editor of a board and a question on it. `change(text)` is called with the question as text.
 export class Board {
   constructor(change) {
@@ -19,9 +22,10 @@ export class Board {
       h("div", { class: "board", role: "group", "aria-label": "board of pieces" }, this.squares),
       h("button", { type: "button", class: "plain", onclick: () => this.shuffle() },
         "Other pieces"));
-    const what = "Click squares to place pieces and to change their values, 0 to 3. Then ask for " +
-      "the value of the one piece on a line:";
-    this.questions = h("div", {}, h("p", { class: "note" }, what), this.letters);
+    const what = "Click squares to place pieces and to change their values, 0 to 3, then to take " +
+      "them away. Then ask for the value of the one piece on a line:";
+    this.full = h("p", { class: "note", role: "status" });
+    this.questions = h("div", {}, h("p", { class: "note" }, what), this.full, this.letters);
   }
 
   // Buttons for that many kinds of question.
@@ -36,9 +40,18 @@ export class Board {
     this.draw();
   }
 
-  get text() {
-    return this.pieces.map(({ square, value }) => pieceCharacter(square, value)).join("") +
-      this.letter;
+  // Letters whose lines have one of the pieces.
+  answerable(pieces) {
+    return this.buttons.map((button) => button.textContent)
+      .filter((letter) => lookupAnswer(pieces, letter) !== null);
+  }
+  // A random question that has an answer, as text.
+  random() {
+    for (;;) {
+      const pieces = randomPieces(), letters = this.answerable(pieces);
+      if (letters.length)
+        return textOf(pieces, letters[Math.floor(Math.random() * letters.length)]);
+    }
   }
 
   // Takes over pieces and question of a text that was typed.
@@ -51,8 +64,11 @@ export class Board {
 
   click(square) {
     const at = this.pieces.findIndex((piece) => piece.square === square);
+    const isFull = at < 0 && this.pieces.length >= kPieces;
+    setText(this.full, isFull ? `All ${kPieces} pieces are on the board: click one until it is ` +
+      "gone, then place it here." : "");
+    if (isFull) return;
     if (at < 0) {
-      if (this.pieces.length >= kPieces) this.pieces.shift();
       this.pieces.push({ square, value: 0 });
     } else if (this.pieces[at].value + 1 < kValues) {
       ++this.pieces[at].value;
@@ -63,8 +79,7 @@ export class Board {
   }
   shuffle() {
     this.pieces = randomPieces();
-    const answerable = this.buttons.map((button) => button.textContent)
-      .filter((letter) => lookupAnswer(this.pieces, letter) !== null);
+    const answerable = this.answerable(this.pieces);
     if (!answerable.includes(this.letter)) this.letter = answerable[0] ?? this.letter;
     this.changed();
   }
@@ -74,7 +89,7 @@ export class Board {
   }
   changed() {
     this.draw();
-    this.change(this.text);
+    this.change(textOf(this.pieces, this.letter));
   }
 
   draw() {

@@ -1,11 +1,10 @@
 // The cards of the first section: each chooses an attention and shows the cache that it keeps.
-import { areaNames } from "../view/cache_picture.js";
-import { areasOfPlan, chosenCache, scaleOfPlans } from "./caches.js";
+import { drawnCache, scaleOfPlans } from "./caches.js";
 import { markBefore, Slider } from "./controls.js";
 import { byId, h, on, setText, tell } from "./dom.js";
 import { bytesText, numberText, plural } from "../view/format.js";
-import { changeChoice, choiceOf, firstChoice, kindOf, kinds, slidersOf, specOf } from "./specs.js";
-import { kLeastCards, kMostCards, makeCard, sharedSettings, state } from "./state.js";
+import { changeChoice, firstChoice, kindOf, kinds, slidersOf } from "./specs.js";
+import { kLeastCards, kMostCards, makeCard, nameOf, sharedSettings, state } from "./state.js";
 
 const kOwn = "written"; // choice of the list of kinds for a text of the reader's own
 const kNext = ["mqa", "gqa", "mla", "mfa", "gta"]; // kinds that a new card tries
@@ -58,24 +57,25 @@ class CardView {
   // Takes the kind that was picked from the list.
   name() {
     const { card } = this, name = this.kind.value;
-    if (name === kOwn) card.choice = { ...choiceOf(""), own: specOf(card.choice) };
+    if (name === kOwn) card.choice = { own: nameOf(card), written: true };
     else card.choice = firstChoice(name, card.plan?.settings ?? plannedSettings());
     tell("chosen");
   }
 
   update() {
     const { card } = this, { choice, plan } = card, kind = kindOf(choice);
-    const settings = { ...plan?.settings, ...choice.numbers };
-    this.kind.value = choice.own ? kOwn : choice.kind;
-    this.element.setAttribute("aria-label", `attention ${specOf(choice)}`);
-    setText(this.what, choice.own ? "An attention in the program’s own words."
+    const settings = { ...plan?.settings, ...choice.given };
+    this.kind.value = choice.kind ?? kOwn;
+    this.element.setAttribute("aria-label", `attention ${nameOf(card)}`);
+    setText(this.what, choice.written ? "An attention in the program’s own words."
       : kind ? summaryOf(kind, settings) : "");
-    this.written.hidden = !choice.own;
+    this.written.hidden = !choice.written;
     if (choice.own && document.activeElement !== this.written) this.written.value = choice.own;
     this.remove.hidden = state.cards.length <= kLeastCards;
     setText(this.error, card.error);
     this.error.hidden = !card.error || card.error === errorOfAll();
     this.element.classList.toggle("wrong", card.error !== "");
+    for (const old of [this.picture, this.legend, this.bytes]) old.hidden = card.error !== "";
     setText(this.notes, card.error ? "" : (plan?.notes ?? []).join(" "));
     if (plan) this.place(slidersOf(choice, settings));
   }
@@ -99,11 +99,12 @@ class CardView {
   draw(scale) {
     const { plan, style, error } = this.card;
     if (!plan || error) return;
-    this.picture.replaceChildren(chosenCache(plan, scale, style));
-    this.legend.replaceChildren(...areaNames(areasOfPlan(plan)).flatMap((name, i) =>
+    const { svg, names } = drawnCache(plan, plan.cache.layers,
+      { tokens: plan.context, scale, style, height: 64 });
+    this.picture.replaceChildren(svg);
+    this.legend.replaceChildren(...names.flatMap((name, i) =>
       [h("i", { class: `t${i % 4}` }), `${name} `]),
-    h("code", { title: "name of this attention in charts and in the program" },
-      specOf(this.card.choice)));
+    h("code", { title: "name of this attention in charts and in the program" }, plan.spec));
     const { bytes_per_token: token, bytes_at_context: whole } = plan.cache;
     this.bytes.replaceChildren(h("strong", {}, bytesText(token)), " per token, ",
       `${bytesText(whole)} for ${plural(plan.context, "token")}. `,
@@ -126,7 +127,7 @@ function removeCard(card) {
 export function addCard() {
   const used = state.cards.map((card) => card.choice.kind);
   const name = kNext.find((each) => !used.includes(each) && kinds.some((k) => k.name === each));
-  const card = makeCard("mha");
+  const card = makeCard("");
   card.choice = firstChoice(name ?? "gqa", plannedSettings());
   state.cards.push(card);
   tell("chosen");

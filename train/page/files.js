@@ -4,7 +4,7 @@ import { checkSums } from "./checksums.js";
 import { byId, h, say, setText, tell } from "./dom.js";
 import { kNotTaken } from "./link.js";
 import { showModel } from "./model_cost.js";
-import { kMostCards, makeCard, setPhase, sharedSettings, state } from "./state.js";
+import { kMostCards, makeCard, noteTrained, setPhase, state } from "./state.js";
 import { commonSettings, pieceCharacter, texts } from "./texts.js";
 import { endRuns, Run } from "./training.js";
 import { unzipped, zipped } from "./zip.js";
@@ -61,7 +61,7 @@ export function saveRuns() {
 
 // Folders of models among files: [{folder, files}], names without the folder. Of several
 // checkpoints in one run's folder, the newest one.
-function modelsIn(files) {
+export function modelsIn(files) {
   const folders = new Map();
   for (const { name, bytes } of files) {
     if (!kOfModel.test(name)) continue;
@@ -141,7 +141,8 @@ async function restoredRun(saved, models, style) {
   const held = records.findLast((record) => record.files);
   const run = await openedRun({ folder: "", files: held.files }, style);
   Object.assign(run, { records, held });
-  Object.assign(run, { plan: saved.plan, spec: saved.attention, steps: saved.plan.settings.steps });
+  const plan = { ...saved.plan, cache: run.plan.cache }; // earlier pages described it otherwise
+  Object.assign(run, { plan, spec: saved.attention, steps: plan.settings.steps });
   return run;
 }
 
@@ -161,7 +162,7 @@ function takeOver(runs, { data, ...settings }) {
   for (const run of runs) state.cards.push(makeCard(run.spec));
   if (runs.length === 1) state.cards.push(makeCard(runs[0].spec === "mqa" ? "mha" : "mqa"));
   state.runs = runs;
-  state.trained = { text: state.text, settings: sharedSettings() };
+  noteTrained();
 }
 
 // The runs of promises; if one is refused, the others end.

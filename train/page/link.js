@@ -1,8 +1,16 @@
-// The link of a report: headcount.html#settings={"settings": {...}, "attentions": ["mha", ...]},
-// URL-encoded.
-import { kindOf } from "./specs.js";
-import { kMostCards, makeCard, state } from "./state.js";
+// What an address asks for: headcount.html#settings={"settings": {...}, "attentions": ["mha"]},
+// URL-encoded, as a report links to the page. The page's own address also has "seeds" and "text".
+import { kMostCards, kMostSeeds, makeCard, nameOf, setOwnText, state } from "./state.js";
 import { texts } from "./texts.js";
+
+const kLongestLinked = 10_000; // characters of a reader's own text
+
+// Questions to begin with, as a link would ask them.
+export const presets = [
+  ["Four heads or one?", ["mha", "mqa"]],
+  ["Same bytes: one wide or four narrow?", ["mha", "mqax8"]],
+  ["A latent instead", ["mha", "gqa2", "mla8+0"]],
+].map(([name, attentions]) => ({ name, asked: { settings: { data: "lookup" }, attentions } }));
 
 // Settings that the page or its workers decide by themselves.
 export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every",
@@ -11,16 +19,37 @@ export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-eve
 
 const isObject = (value) => value?.constructor === Object;
 
-// What a link asks for: {settings, attentions}; null if it has another form.
-function askedBy(text) {
+// What a link asks for; null if it has another form.
+function askedBy(given) {
   try {
-    const asked = JSON.parse(decodeURIComponent(text));
+    const asked = JSON.parse(decodeURIComponent(given));
     const { settings = {}, attentions = [] } = asked;
     return isObject(asked) && isObject(settings) && Array.isArray(attentions)
-      ? { settings, attentions } : null;
+      ? { ...asked, settings, attentions } : null;
   } catch {
     return null;
   }
+}
+
+// Takes over {settings, attentions, seeds, text}. Returns a sentence on what could not be taken.
+export function takeAsked({ settings, attentions: given, seeds, text }) {
+  const notes = [], known = Object.hasOwn(texts, settings.data);
+  state.text = known ? settings.data : "own";
+  if (!known)
+    notes.push(`The comparison’s text, ${settings.data}, is not here: drop it on the page.`);
+  if (typeof text === "string") setOwnText(text);
+  if (seeds >= 1) state.seeds = Math.min(kMostSeeds, Math.floor(seeds));
+  state.changed[state.text] = Object.fromEntries(
+    Object.entries(settings).filter(([name]) => !kNotTaken.includes(name)));
+  const attentions = given.map((spec) => String(spec).trim()).filter(Boolean);
+  if (attentions.length === 1) attentions.push(attentions[0] === "mqa" ? "mha" : "mqa");
+  if (attentions.length) state.cards = [];
+  for (const spec of attentions.slice(0, kMostCards)) state.cards.push(makeCard(spec));
+  if (attentions.length > kMostCards) {
+    notes.push(`The page takes ${kMostCards} attentions at a time; left out: ` +
+      `${attentions.slice(kMostCards).join(", ")}.`);
+  }
+  return notes.join(" ");
 }
 
 // Takes over what the address asks for. Returns a sentence on what could not be taken, or "".
@@ -28,30 +57,16 @@ export function readLink(hash = location.hash) {
   const given = /^#settings=(.+)$/.exec(hash);
   if (!given) return "";
   const asked = askedBy(given[1]);
-  if (!asked)
-    return "The settings in this page’s address cannot be read; these are the usual ones.";
-  const notes = [], { settings } = asked;
-  const known = Object.hasOwn(texts, settings.data);
-  state.text = known ? settings.data : "own";
-  if (!known)
-    notes.push(`The comparison’s text, ${settings.data}, is not here: drop it on the page.`);
-  for (const [name, value] of Object.entries(settings))
-    if (!kNotTaken.includes(name)) state.changed[state.text][name] = value;
-  const attentions = asked.attentions.map((spec) => String(spec).trim()).filter(Boolean);
-  if (attentions.length) {
-    state.cards = [];
-    for (const spec of attentions.slice(0, kMostCards)) state.cards.push(makeCard(spec));
-  }
-  const changed = state.changed[state.text];
-  if (state.cards.every(({ choice }) => !choice.own)) { // so that the cards' sliders move it
-    for (const { choice } of state.cards)
-      if (kindOf(choice).attends) choice.window ||= changed.window ?? 0;
-    delete changed.window;
-  }
-  if (attentions.length === 1) state.cards.push(makeCard(attentions[0] === "mqa" ? "mha" : "mqa"));
-  if (attentions.length > kMostCards) {
-    notes.push(`The page takes ${kMostCards} attentions at a time; left out: ` +
-      `${attentions.slice(kMostCards).join(", ")}.`);
-  }
-  return notes.join(" ");
+  return asked ? takeAsked(asked)
+    : "The settings in this page’s address cannot be read; these are the usual ones.";
+}
+
+export const isLinked = (text) => text.length <= kLongestLinked;
+
+// Address that makes another page choose what this one has chosen.
+export function linkOfChoice() {
+  const asked = { settings: { data: state.text, ...state.changed[state.text] },
+    attentions: state.cards.map(nameOf), seeds: state.seeds };
+  if (state.text === "own" && isLinked(state.own)) asked.text = state.own;
+  return `#settings=${encodeURIComponent(JSON.stringify(asked))}`;
 }

@@ -2,10 +2,10 @@
 // and the cache at that moment.
 import { smallBoard } from "./board.js";
 import { kWeightShades, shadedText, shadeOf } from "../view/passage.js";
-import { fillingCache } from "./caches.js";
+import { drawnCache } from "./caches.js";
 import { markBefore } from "./controls.js";
 import { h, setText } from "./dom.js";
-import { bytesText, percentText, plural, shownCharacter } from "../view/format.js";
+import { percentText, plural, shownCharacter } from "../view/format.js";
 import { piecesIn } from "./texts.js";
 
 const kChances = 5; // characters with their probabilities
@@ -23,9 +23,9 @@ function passage(characters, weights) {
 const kSharedParts = { k: "KV head", kv: "KV head", state: "KV head", latent: "latent" };
 
 // The part of a layer that heads share: {count, word}.
-function sharedPart({ parts }) {
-  const part = parts.find(({ name, rows_per_token: rows }) =>
-    rows > 0 && Object.hasOwn(kSharedParts, name));
+function sharedPart(parts) {
+  const part = parts.find(({ name, per_sequence: state }) =>
+    !state && Object.hasOwn(kSharedParts, name));
   return { count: part?.heads ?? 0, word: kSharedParts[part?.name] };
 }
 
@@ -85,14 +85,16 @@ export class Look {
   }
 
   // Asks the model to continue. `expected` is the right first character, or null.
-  // `seed`: of the trained model; null: the model in training.
-  async ask({ prompt, tokens, temperature, expected, seed }) {
+  // `seed`: of the trained model; null: the model in training. `cache`: type of its numbers.
+  async ask({ prompt, tokens, temperature, expected, seed, cache }) {
     const record = this.run.records.find((each) => each.seed === seed); // none: as it is
     try {
       if (record?.diverged) throw new Error(record.diverged);
       if (record) await this.run.hold(record);
-      const reply = await this.run.engine.call({ do: "ask", prompt, tokens, temperature });
-      Object.assign(this, { prompt: [...prompt], steps: reply.steps, read: new Map() });
+      const question = { do: "ask", prompt, tokens, temperature, cache };
+      const reply = await this.run.engine.call(question);
+      Object.assign(this, { prompt: [...prompt], steps: reply.steps, read: new Map(), question,
+        layers: reply.cache });
       this.fail("");
       this.judge(expected, seed === null ? this.run.record.step : null);
       this.write();
@@ -135,7 +137,7 @@ export class Look {
     if (at >= this.prompt.length) return this.steps[at - this.prompt.length] ?? null;
     if (!this.read.has(at)) {
       const prompt = this.prompt.slice(0, at).join("");
-      const reply = await this.run.engine.call({ do: "ask", prompt, tokens: 1, temperature: 0 });
+      const reply = await this.run.engine.call({ ...this.question, prompt, tokens: 1 });
       this.read.set(at, reply.steps[0]);
     }
     return this.read.get(at);
@@ -160,8 +162,9 @@ export class Look {
     this.showChances(step, wanted);
     this.showHeads(step, wanted);
     const { plan, style } = this.run;
-    this.cache.replaceChildren(fillingCache(plan, step.cache, scale, style),
-      h("figcaption", {}, `${plural(step.cache.rows, "row")}, ${bytesText(step.cache.bytes)}`));
+    const { svg, text } = drawnCache(plan, this.layers,
+      { tokens: wanted, scale, style, height: 96 });
+    this.cache.replaceChildren(svg, h("figcaption", {}, text));
   }
 
   characterAt(at) {

@@ -6,11 +6,11 @@ import { byId, h, on, setText, tell } from "./dom.js";
 import { setUpFiles } from "./files.js";
 import { setUpModel } from "./model_cost.js";
 import { durationText, numberText, plural } from "../view/format.js";
-import { readLink } from "./link.js";
+import { isLinked, linkOfChoice, presets, readLink, takeAsked } from "./link.js";
 import { estimatedSeconds, planningEngine, replan } from "./planning.js";
 import { kinds } from "./specs.js";
-import { commonValue, isBusy, isOfCard, isReady, keyOf, kMostSeeds, makeCard, setOwnText,
-  shownSettings, state } from "./state.js";
+import { commonValue, isBusy, isOfCard, isOtherText, isReady, keyOf, kMostSeeds, makeCard,
+  setOwnText, shownSettings, state } from "./state.js";
 import { kLongestText, texts } from "./texts.js";
 import { goOn, pause, startTraining, stopTraining } from "./training.js";
 import { setUpWatch } from "./watch.js";
@@ -18,6 +18,12 @@ import { setUpWatch } from "./watch.js";
 const kFirst = ["mha", "gqa2", "mqa"];
 
 function setUpTexts() {
+  byId("presets").append(...presets.map(({ name, asked }) => h("button", {
+    type: "button", onclick: () => {
+      takeAsked(asked);
+      tell("chosen");
+    },
+  }, name)));
   byId("texts").append(...Object.entries(texts).map(([name, { name: shown, what }]) =>
     h("label", { class: "text-choice" },
       h("input", { type: "radio", name: "text", value: name, onchange: () => {
@@ -43,7 +49,8 @@ function takeText(text, name = "") {
   const size = plural([...state.own].length, "character");
   const different = numberText(new Set(state.own).size);
   setText(byId("own-size"), `${name ? `${name}: ` : ""}${size}, ${different} different.` +
-    (cut ? " The rest was cut off." : ""));
+    (cut ? " The rest was cut off." : "") +
+    (isLinked(state.own) ? "" : " It is too long for this page’s address."));
 }
 
 let shownFor = ""; // the shared sliders that the page has
@@ -99,7 +106,9 @@ async function begin() {
   kinds.push(...all);
   for (const spec of kFirst) state.cards.push(makeCard(spec));
   setText(byId("link-note"), readLink());
-  tell("chosen");
+  seeds.set(state.seeds);
+  if (state.own) takeText(state.own);
+  else tell("chosen");
 }
 
 // Before the other parts: showing buttons moves the focus to one that this has enabled.
@@ -118,6 +127,7 @@ const seeds = new Slider({ label: "seeds", help: "trainings of each attention",
   values: Array.from({ length: kMostSeeds }, (_, i) => i + 1), value: 1 }, (value) => {
   state.seeds = value;
   drawAction();
+  noteChoice();
 });
 byId("seeds").append(seeds.element);
 byId("train").addEventListener("click", () => {
@@ -132,12 +142,23 @@ byId("again").addEventListener("click", () => {
   startTraining();
   byId("pause").focus({ preventScroll: true });
 });
+// So that a link to the page shows what its sender saw. Browsers allow few changes a second.
+function noteChoice() {
+  clearTimeout(noting);
+  noting = setTimeout(() => history.replaceState(null, "", linkOfChoice()), kQuiet);
+}
+let noting = 0;
+const kQuiet = 300; // ms without a change before the address is changed
+addEventListener("hashchange", () => location.reload());
 on("chosen", () => {
+  if (isOtherText() && !isBusy()) stopTraining(); // old results would stand beside a new text
+  noteChoice();
   drawShared();
   drawAction();
   replan();
 });
 on("planned", () => {
+  noteChoice();
   drawShared();
   drawAction();
 });

@@ -30,8 +30,11 @@ async function plan(card) {
     error = refused.message;
   }
   if (keyOf(card) !== key) return; // it has changed again
-  Object.assign(card, { key, error, pace: paces.get(key) ?? null });
   if (planned) card.plan = planned;
+  if (card.choice.own && !card.choice.written) // as the engine has read it
+    card.choice = planned?.choice ?? { ...card.choice, written: true };
+  const now = keyOf(card);
+  Object.assign(card, { key: now, error, pace: paces.get(now) ?? null });
   tell("planned");
 }
 

@@ -1,14 +1,14 @@
-// Attentions as text ("gqa2x16@64/share", see nn/attention/README.md) and as places of sliders.
+// Attentions as text for the engine, which reads and shortens it, and as places of sliders.
 //
-// A choice: {kind, numbers, width, named, window, share, own}. `numbers` has the settings that
-// stand after the kind's name, by name; 0 or absent is the engine's default. `named` is the text of
-// others (":gate=on"), which no slider changes. `share` layers read one cache. `own`, if not empty,
-// is the whole text of an attention that no sliders can say.
+// A choice is {kind, given, share}: settings that differ from the defaults, by name, and how many
+// layers read one cache; or {own, written}, the text of an attention that no sliders can say, or
+// that the engine has not read yet. `written`: it stays a text.
 
 // Kinds of the engine, as its reply to "kinds" has them: [{name, summary, attends, numbers}].
 export const kinds = [];
 
 export const kindOf = (choice) => kinds.find((kind) => kind.name === choice.kind);
+const numbersOf = (choice) => kindOf(choice).numbers.map(({ name }) => name);
 
 // Slider values that grow by about a half, up to 1024.
 const kGrowing = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
@@ -27,71 +27,28 @@ const kNames = {
   window: ["window", "tokens that a layer reads and keeps"],
   share: ["layers per cache", "layers that read one cache"],
 };
-export const labelOf = (name) => kNames[name]?.[0] ?? name;
-export const helpOf = (name, help = "") => kNames[name]?.[1] ?? help;
 
-// Spec of a choice, such as "gqa2@16".
-export function specOf(choice) {
-  if (choice.own) return choice.own;
-  const numbers = kindOf(choice).numbers.map(({ name }) => choice.numbers[name]);
-  let text = choice.kind;
-  if (numbers.some((value) => value !== undefined)) {
-    text += numbers.slice(0, 1 + numbers.findLastIndex((value) => value !== undefined))
-      .map((value) => value ?? 0).join("+");
-  }
-  if (choice.width) text += `x${choice.width}`;
-  text += choice.named;
-  if (choice.window) text += `@${choice.window}`;
-  if (choice.share === 2) text += "/share";
-  if (choice.share > 2) text += `/${choice.share - 1}*share`;
-  return text;
-}
-
-// Choice of a kind with the engine's sizes.
-const plainChoice = (kind) =>
-  ({ kind, numbers: {}, width: 0, named: "", window: 0, share: 1, own: "" });
-
-// Choice of a spec; one with `own` if the sliders cannot express it.
-export function choiceOf(text) {
-  const beginning = kinds.filter(({ name }) => text.startsWith(name))
-    .sort((a, b) => b.name.length - a.name.length);
-  for (const kind of beginning) {
-    const parts =
-      /^(\d+(?:\+\d+)*)?(?:x(\d+))?((?::[^:@/]+)*)(?:@(\d+))?(\/(?:(\d+)\*)?share)?$/.exec(
-        text.slice(kind.name.length));
-    if (!parts) continue;
-    const [, numbers, width, named, window, share, shares] = parts;
-    const given = numbers ? numbers.split("+").map(Number) : [];
-    const onSliders = ["head-dim", "window", ...kind.numbers.map(({ name }) => name)];
-    if (given.length > kind.numbers.length ||
-      onSliders.some((name) => named.includes(`:${name}=`))) continue;
-    return {
-      ...plainChoice(kind.name),
-      numbers: Object.fromEntries(given.map((value, i) => [kind.numbers[i].name, value])),
-      width: Number(width ?? 0),
-      named,
-      window: Number(window ?? 0),
-      share: share ? Number(shares ?? 1) + 1 : 1,
-    };
-  }
-  return { ...plainChoice(""), own: text };
+// Spec of a choice, with the names of its settings: "gqa:kv-heads=2/share".
+export function specOf({ own, kind, given, share }) {
+  if (own) return own;
+  const settings = Object.entries(given).map(([name, value]) => `:${name}=${value}`).join("");
+  return kind + settings + (share > 1 ? `/${share - 1}*share` : "");
 }
 
 // Choice for a kind that was just named. Sizes are the engine's defaults, but a latent has no
 // rotary key where positions are none, and pooled rows need a window beside them.
 export function firstChoice(name, settings) {
-  const choice = plainChoice(name);
-  const numbers = kindOf(choice).numbers.map((number) => number.name);
+  const given = {}, numbers = numbersOf({ kind: name });
   if (numbers.includes("rope-dim") && settings.positions === "none") {
     const width = settings["head-dim"] || settings.dim / settings.heads;
-    Object.assign(choice.numbers, { "kv-rank": 4 * width, "rope-dim": 0 });
+    Object.assign(given, { "kv-rank": 4 * width, "rope-dim": 0 });
   }
   if (numbers.includes("compress")) {
-    choice.numbers.compress = 4;
-    if (numbers.includes("index-topk")) choice.numbers["index-topk"] = 2;
-    choice.window = Math.max(4, (settings.context ?? 64) / 4);
+    given.compress = 4;
+    if (numbers.includes("index-topk")) given["index-topk"] = 2;
+    given.window = Math.max(4, (settings.context ?? 64) / 4);
   }
-  return choice;
+  return { kind: name, given, share: 1 };
 }
 
 export function divisors(number) {
@@ -121,41 +78,26 @@ function valuesOf(name, settings) {
 // text(value) what is shown. `settings` are the engine's, with defaults filled in.
 export function slidersOf(choice, settings) {
   if (choice.own) return [];
-  const kind = kindOf(choice);
-  const numbers = kind.numbers.map(({ name, help }) => ({ name, help, own: true }));
-  const all = [...numbers];
-  if (!numbers.some(({ name }) => name === "head-dim")) all.push({ name: "head-dim" });
-  if (kind.attends) all.push({ name: "window" });
-  if (settings.layers > 1) all.push({ name: "share" });
-  return all.map(({ name, help, own }) => {
-    const given = own ? choice.numbers[name]
-      : { "head-dim": choice.width, window: choice.window, share: choice.share }[name];
-    const value = given || own && given === 0 ? given : settings[name];
+  const { attends, numbers } = kindOf(choice);
+  const names = new Set([...numbersOf(choice), "head-dim", ...(attends ? ["window"] : []),
+    ...(settings.layers > 1 ? ["share"] : [])]);
+  return [...names].map((name) => {
+    const [label, help] = kNames[name] ?? [name, numbers.find((each) => each.name === name)?.help];
+    const value = name === "share" ? choice.share : choice.given[name] ?? settings[name];
     const values = valuesOf(name, settings);
     if (value !== undefined && !values.includes(value)) values.push(value);
     values.sort((a, b) => a - b);
     const text = (v) => name === "window" && v === 0 ? "all" : String(v ?? "–");
-    return { name, label: labelOf(name), help: helpOf(name, help), values, value, text };
+    return { name, label, help, values, value, text };
   }).filter(({ values, value }) => value !== undefined && values.length > 1);
 }
 
-// Changes one setting of a choice. A kind's numbers stand in a fixed order, so that those before it
-// are written out, too.
+// Changes one setting of a choice. The engine's defaults are of layers that are all alike: where
+// some share a cache, the others' sizes are written out.
 export function changeChoice(choice, name, value, settings) {
-  if (name === "share" && value > 1) { // the engine's defaults are of layers that are all alike
-    for (const number of kindOf(choice).numbers)
-      choice.numbers[number.name] ??= settings[number.name];
-    choice.width ||= kindOf(choice).numbers.some((n) => n.name === "head-dim") ? 0
-      : settings["head-dim"] ?? 0;
-  }
-  if (name === "window" || name === "share") choice[name] = value;
-  else if (name === "head-dim" && !kindOf(choice).numbers.some((n) => n.name === name))
-    choice.width = value;
-  else {
-    for (const number of kindOf(choice).numbers) {
-      choice.numbers[number.name] ??= settings[number.name];
-      if (number.name === name) break;
-    }
-    choice.numbers[name] = value;
-  }
+  if (name === "share") choice.share = value;
+  else choice.given[name] = value;
+  if (choice.share === 1) return;
+  for (const each of [...numbersOf(choice), "head-dim"])
+    if (settings[each] !== undefined) choice.given[each] ??= settings[each];
 }

@@ -1,6 +1,6 @@
 // What the page knows: the choices of its reader, and the runs made from them.
 import { tell } from "./dom.js";
-import { choiceOf, specOf } from "./specs.js";
+import { specOf } from "./specs.js";
 import { commonSettings, hasSetting, texts } from "./texts.js";
 
 export const kLeastCards = 2, kMostCards = 4, kMostSeeds = 5;
@@ -13,7 +13,7 @@ export const state = {
   seeds: 1,
   cards: [], // see makeCard
   runs: [], // see Run in training.js
-  trained: null, // {text, settings} of the runs, as chosen when their training began
+  trained: null, // {text, version, settings} of the runs, as chosen when their training began
   phase: "choosing", // "choosing", "training", "paused" or "trained"
 };
 
@@ -22,8 +22,12 @@ export const state = {
 export function makeCard(spec) {
   const used = state.cards.map((card) => card.style);
   const style = [0, 1, 2, 3].find((number) => !used.includes(number));
-  return { choice: choiceOf(spec), style, plan: null, error: "", key: "", pace: null };
+  return { choice: { own: spec }, style, plan: null, error: "", key: "", pace: null };
 }
+
+// Name of a card's attention, the shortest that is known.
+export const nameOf = (card) => card.plan && !card.error && isPlanned(card) ? card.plan.spec
+  : specOf(card.choice);
 
 // Settings that all cards share.
 export const sharedSettings = () =>
@@ -52,6 +56,14 @@ export const isReady = () => state.cards.length > 0 &&
 
 // Returns true if a run is what its card would train now.
 export const isOfCard = (run) => state.cards.some((card) => keyOf(card) === run.key);
+
+// Takes note of what the runs learn from.
+export function noteTrained() {
+  state.trained = { text: state.text, version: state.ownVersion, settings: sharedSettings() };
+}
+// Returns true if another text is chosen than the one that the runs learned from.
+export const isOtherText = () => state.runs.length > 0 && (state.trained.text !== state.text ||
+  state.text === "own" && state.trained.version !== state.ownVersion);
 
 export function setOwnText(text) {
   state.own = text;

@@ -3,8 +3,7 @@ import { withSums } from "./checksums.js";
 import { say, tell } from "./dom.js";
 import { Engine } from "./engine.js";
 import { plural } from "../view/format.js";
-import { isOfCard, keyOf, setPhase, settingsOf, sharedSettings, state } from "./state.js";
-import { specOf } from "./specs.js";
+import { isOfCard, keyOf, nameOf, noteTrained, setPhase, settingsOf, state } from "./state.js";
 
 const kRequest = 100; // ms that a request for steps may take, so that questions need not wait
 const kChecks = 25; // evaluations of a run, besides the last
@@ -163,11 +162,11 @@ export function startTraining() {
   state.runs = state.cards.map((card) => {
     const at = kept.findIndex((each) => each.key === keyOf(card));
     if (at >= 0) return Object.assign(kept.splice(at, 1)[0], { style: card.style });
-    return new Run({ spec: specOf(card.choice), style: card.style, plan: card.plan,
+    return new Run({ spec: nameOf(card), style: card.style, plan: card.plan,
       settings: settingsOf(card), key: keyOf(card) });
   });
   for (const run of kept) run.end(); // of two equal cards, one is gone
-  state.trained = { text: state.text, settings: sharedSettings() };
+  noteTrained();
   setPhase("training");
   say("Training has begun.");
   finish(state.runs.map((run) => {

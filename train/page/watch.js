@@ -3,9 +3,9 @@ import { bytesText, durationText, mean, numberText, percentText, plural } from "
 import { chart } from "../view/plot.js";
 import { markBefore } from "./controls.js";
 import { beforePaint, byId, h, on, setText } from "./dom.js";
+import { planningEngine } from "./planning.js";
 import { isBusy, kMostSeeds, state } from "./state.js";
 import { secondsLeft } from "./training.js";
-import { verdicts } from "./verdict.js";
 
 const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
 const kBesideTwo = 535; // height of the chart that stands beside the two others
@@ -129,6 +129,26 @@ function drawCurves(answered) {
     label: `Right answers: ${answersNow.join("; ")}` } : null);
 }
 
+// Shows what the engine says of runs that have finished, by the rule of `headcount compare`.
+async function judge() {
+  const { runs } = state, list = byId("verdicts"), isJudged = state.phase === "trained" &&
+    runs.length > 1 && runs.every((run) => run.finished.every(({ checks }) => checks.length));
+  let clauses = [];
+  if (isJudged) {
+    const asked = runs.map(({ spec, plan, records }) => ({ spec, bytes: plan.cache.bytes_per_token,
+      seeds: records.filter((record) => record.files || record.diverged).map((record) =>
+        ({ ...record.checks.at(-1), seed: record.seed, diverged: record.diverged !== "" })) }));
+    ({ clauses } = await planningEngine().call({ do: "judge", runs: asked,
+      baselines: isAnswered(runs) ? runs[0].plan.baselines : null }));
+    if (state.runs !== runs || state.phase !== "trained") return; // changed meanwhile
+  }
+  list.replaceChildren(...clauses.map((text) => h("li", {}, `${text.replaceAll("+-", "±")
+    .replaceAll(/([+-])(?=\d)/g, (sign) => sign === "-" ? "−" : sign)}.`)));
+  const seeds = Math.min(...runs.map((run) => run.records.length));
+  setText(byId("seeds-note"), seeds < kMostSeeds
+    ? `A verdict takes ${kMostSeeds} seeds; this is ${plural(seeds, "seed")}.` : "");
+}
+
 // What the newest right answers rest on.
 function questionsText() {
   const asked = state.runs.map((run) => run.last?.questions ?? 0);
@@ -160,8 +180,6 @@ function draw() {
   setText(byId("status"), statusText());
   byId("baseline-note").hidden = !answered;
   setText(byId("questions-note"), answered ? questionsText() : "");
-  byId("verdicts").replaceChildren(
-    ...verdicts(state.runs, answered).map((text) => h("li", {}, text)));
 }
 
 function showButtons() {
@@ -171,11 +189,11 @@ function showButtons() {
   byId("pause").hidden = !isBusy();
   setText(byId("pause"), phase === "paused" ? "Go on" : "Pause");
   byId("stop").hidden = !isBusy();
-  byId("again").hidden = !trained || !state.runs.some((run) => run.settings) ||
+  byId("more-seeds").hidden = !trained || !state.runs.some((run) => run.settings) ||
     state.runs.every((run) => run.records.length >= kMostSeeds);
   byId("save").hidden = !trained || !state.runs.some((run) => run.isTrained && run.finished.length);
   if (focused && !isBusy())
-    (trained ? byId("again") : byId("train")).focus({ preventScroll: true });
+    (byId("more-seeds").hidden ? byId("train") : byId("again")).focus({ preventScroll: true });
 }
 
 export function setUpWatch() {
@@ -184,6 +202,7 @@ export function setUpWatch() {
   on("phase", () => {
     showButtons();
     soon();
+    judge();
   });
   new ResizeObserver(soon).observe(byId("watch"));
 }

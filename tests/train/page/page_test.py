@@ -10,6 +10,7 @@ where Chromium or its chromedriver is not installed.
 """
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -207,6 +208,57 @@ def saved_by(reader, folder):
     return archive
 
 
+def places_no_sixth_piece(reader):
+    pieces = ("[...document.querySelectorAll('.square')].map(e => e.textContent).join(',')")
+    before = reader.browser.run(f"return {pieces}")
+    reader.click(".square:not(.piece)")
+    check(reader.browser.run(f"return {pieces}") == before, "a sixth piece moves another one")
+    check("All 5 pieces" in reader.text("#board-questions"), "nothing says why no piece is placed")
+
+
+def asks_through_few_bits(reader):
+    choose = ("const s = document.querySelectorAll('#ask-sliders input')[2]; s.value = "
+              "arguments[0]; s.dispatchEvent(new Event('input'))")
+    # Six tokens of 8 heads' keys and values: two numbers each, in float32 or 2 bits with a scale.
+    for place, size in ((5, "144"), (0, "384")):
+        reader.browser.run(choose, place)
+        reader.until(f"/^6.rows, {size}.B$/.test(document.querySelector('.filling figcaption')"
+                     "?.textContent)", f"the cache of mha has {size} B")
+
+
+def asks_where_they_differ(reader):
+    check(re.fullmatch("Show one that (mha|mqa) gets wrong", reader.text("#differ")),
+          f"a question is offered as '{reader.text('#differ')}'")
+    wrong = reader.text("#differ").split()[3]
+    reader.click("#differ")
+    said = ("Object.fromEntries([...document.querySelectorAll('.look')].map(e => "
+            "[e.getAttribute('aria-label'), e.querySelector('.judgement').textContent]))")
+    reader.until(f"(said => said['{wrong}'].includes('wrong') && "
+                 f"Object.values(said).some(text => text.includes('right')))({said})",
+                 f"{wrong} is wrong and another one right")
+
+
+def begins_with_a_question(reader):
+    """The questions to begin with, and the address, which leads to the same choice."""
+    reader.open()
+    names = "[...document.querySelectorAll('.card code')].map(e => e.textContent).join()"
+    sizes = "[...document.querySelectorAll('.card .bytes strong')].map(e => e.textContent)"
+    reader.click("#presets button:nth-child(2)")
+    reader.until(f"{names} === 'mha,mqax8' && new Set({sizes}).size === 1",
+                 "one wide head has equal bytes")
+    text = "to be or not to be, that is the question. " * 40
+    reader.click("input[value=own]")
+    reader.type("#own", text)
+    reader.until("decodeURIComponent(location.hash).includes('not to be') && "
+                 "location.hash.includes('mqax8')", "the address has what is chosen")
+    address = reader.browser.run("return location.hash")
+    reader.browser.ask("POST", "/url", {"url": "about:blank"})
+    reader.browser.ask("POST", "/url", {"url": reader.page + address})
+    reader.until(f"{names} === 'mha,mqax8'", "the address leads to the same attentions")
+    check(reader.browser.run("return document.getElementById('own').value") == text,
+          "the address leads to another text")
+
+
 def trains_and_answers(reader, program, work):
     """Returns the archive that the page saved."""
     reader.open({"data": "lookup", "steps": STEPS}, ["mha", "mqa"])
@@ -214,9 +266,16 @@ def trains_and_answers(reader, program, work):
     reader.until("/Takes about/.test(document.getElementById('estimate').textContent)",
                  "the page says how long it will take")
     reader.browser.run(WATCH_FRAMES)
+    reader.browser.devtools("Emulation.setDeviceMetricsOverride", width=1300, height=900,
+                            deviceScaleFactor=1, mobile=False)
     reader.click("#train")
     curve = "document.querySelector('#loss-chart path.line')?.getAttribute('d')"
     reader.until(f"({curve} ?? '').split('L').length > 2", "the curve begins")
+    reader.until("['cache', 'answers', 'loss'].every(name => (box => box.top >= 0 && "
+                 "box.top < 800)(document.getElementById(`${name}-chart`)"
+                 ".getBoundingClientRect()))",
+                 "all curves are in view")
+    reader.browser.devtools("Emulation.clearDeviceMetricsOverride")
     early = reader.browser.run(f"return {curve}")
     reader.until(f"{curve} !== {json.dumps(early)}", "the curve moves")
     reader.wait_for_training()
@@ -240,10 +299,16 @@ def trains_and_answers(reader, program, work):
               zip(shown, answers.values())), f"{shown} is said of {answers}; right is 2")
     figures = reader.browser.run("return document.querySelectorAll('.look .heads figure').length")
     check(figures == 8, f"{figures} pictures of heads, not 4 of each attention")
-    reader.click("input[value=tales]")  # what is chosen by now is not what is saved
-    check(reader.browser.run("return document.getElementById('again').disabled"),
-          "another seed of lookups is offered while tales are chosen")
+    places_no_sixth_piece(reader)
+    asks_through_few_bits(reader)
+    asks_where_they_differ(reader)
+    check("5 seeds" in reader.text("#more-seeds") and "Another seed" in reader.text("#more-seeds"),
+          "another seed is not offered where the verdict says how many it takes")
     archive = saved_by(reader, work)
+    reader.click("input[value=tales]")
+    check(reader.browser.run("return document.getElementById('watch').hidden && "
+                             "document.getElementById('ask').hidden"),
+          "results of lookups are shown beside tales")
     with zipfile.ZipFile(archive) as saved:
         check(saved.testzip() is None, "the archive is damaged")
         saved.extractall(work / "saved")
@@ -345,7 +410,7 @@ def tells_which_seeds_diverged(reader):
                        "seeds.dispatchEvent(new Event('input'))")
     reader.click("#train")
     reader.wait_for_training()
-    reader.until("/mha, which has the largest cache, failed/.test("
+    reader.until("/mha, the reference, has no finished run/.test("
                  "document.getElementById('verdicts').textContent)", "the page says so")
     steps = reader.browser.run("return [...document.querySelectorAll('td.step')]"
                                ".map(e => e.textContent)")
@@ -424,6 +489,12 @@ def tells_errors_and_goes_on(reader, work):
     reader.until("!document.getElementById('error-of-all').hidden", "a text too short is refused")
     text = reader.text("#error-of-all")
     check("text" in text and len(text) > 20, f"the error says '{text}'")
+    reader.type("#own", "yz")
+    reader.until("/^Your text has 3 characters/.test(document.getElementById('error-of-all')"
+                 ".textContent)", "the page says that the text is too short")
+    check(not reader.browser.run("return [...document.querySelectorAll('.card .picture, .card "
+                                 ".bytes')].some(e => e.checkVisibility())"),
+          "caches of another text are shown")
     check(reader.browser.run("return document.getElementById('train').disabled"),
           "a text of one character can be trained on")
     reader.type("#own", "to be or not to be, that is the question. " * 40)
@@ -452,9 +523,9 @@ def calls_nothing_enough_too_early(reader):
                        "seeds.dispatchEvent(new Event('input'))")
     reader.click("#train")
     reader.wait_for_training()
-    reader.until("/nothing can be called enough/.test("
+    reader.until("/nothing can be decided/.test("
                  "document.getElementById('verdicts').textContent)", "the page says so")
-    check(reader.browser.run("return document.getElementById('again').hidden"),
+    check(reader.browser.run("return document.getElementById('more-seeds').hidden"),
           "a sixth seed is offered, five are the most")
     reader.until("document.querySelectorAll('.look h4').length === 2", "all have answered")
     titles = reader.browser.run("return [...document.querySelectorAll('.look h4')]"
@@ -524,6 +595,7 @@ def faults(browser, file, program, work):
         archive, answers = trains_and_answers(reader, program, work)
         opens_what_it_saved(reader, archive, answers)
         opens_a_run(reader, program, work)
+        begins_with_a_question(reader)
         saves_two_of_one_name(reader, program, work)
         trains_what_a_link_names(reader)
         goes_on_after_a_bad_link(reader)

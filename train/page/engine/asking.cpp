@@ -8,7 +8,7 @@
 #include "models/attention_map.h"
 #include "models/decoder.h"
 #include "models/sampling.h"
-#include "train/page/engine/cache_parts.h"
+#include "train/page/engine/replies.h"
 
 namespace headcount::page {
 
@@ -55,6 +55,7 @@ Question read_question(const nlohmann::json& request) {
   if (!temperature.is_number() || !(temperature.get<double>() >= 0))
     throw DataError("'temperature' must be a number, at least 0");
   question.temperature = temperature.get<double>();
+  question.rounding = CacheRounding::parse(request.value("cache", "f32"));
   return question;
 }
 
@@ -67,7 +68,7 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const Questio
                     std::to_string(context) + "; shorten it");
   }
   const auto width = static_cast<std::size_t>(model.vocabulary());
-  Decoder decoder(model, {});
+  Decoder decoder(model, {.rounding = question.rounding});
   Json steps = Json::array();
   std::span<const std::int32_t> next = tokens;
   std::vector<std::int32_t> answer;
@@ -79,15 +80,16 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const Questio
     next = std::span(answer).last(1);
     steps.push_back({{"character", vocabulary.decode(next)},
                      {"probabilities", likeliest(logits, vocabulary)},
-                     {"weights", nullptr},
-                     {"cache", held_json(decoder.caches())}});
+                     {"weights", nullptr}});
   }
   // The last character is not read any more.
   if (count > 1) tokens.insert(tokens.end(), answer.begin(), answer.end() - 1);
   const auto maps = attention_maps(model, tokens);
   for (Index i = 0; i < count; ++i)
     steps[static_cast<std::size_t>(i)]["weights"] = weights_at(maps, given - 1 + i);
-  return {{"text", vocabulary.decode(answer)}, {"steps", steps}};
+  return {{"text", vocabulary.decode(answer)},
+          {"steps", steps},
+          {"cache", cache_layers_json(model, question.rounding)}};
 }
 
 }  // namespace headcount::page

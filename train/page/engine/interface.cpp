@@ -5,8 +5,7 @@
 #include <new>
 
 #include "autograd/base/json.h"
-#include "train/page/engine/kinds.h"
-#include "train/page/engine/model_cost.h"
+#include "train/page/engine/replies.h"
 #include "train/page/engine/session.h"
 
 // Functions that a page calls, and the one that it gives: `headcount_stop` throws an error in
@@ -59,6 +58,7 @@ Json reply_to(const nlohmann::json& request) {
   if (what == "text") return session().text();
   if (what == "save") return files_json(session().save());
   if (what == "kinds") return headcount::page::kinds_json();
+  if (what == "judge") return headcount::page::judged(request);
   if (what == "cost") return headcount::page::model_cost_json(request);
   if (what == "open") return session().open(files_of(request), request.value("data", ""));
   throw DataError("'do' is '" + what + "', which is no request");

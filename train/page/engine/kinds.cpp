@@ -1,11 +1,9 @@
-#include "train/page/engine/kinds.h"
-
 #include "nn/attention/kind.h"
+#include "train/page/engine/replies.h"
 
 namespace headcount::page {
 
-nlohmann::ordered_json kinds_json() {
-  using Json = nlohmann::ordered_json;
+Json kinds_json() {
   Json all = Json::array();
   for (const AttentionKind* const kind : attention_kinds()) {
     Json numbers = Json::array();

@@ -1,12 +1,11 @@
-#include "train/page/engine/model_cost.h"
-
 #include "autograd/base/json.h"
 #include "train/cache_cost.h"
+#include "train/page/engine/replies.h"
 #include "train/units.h"
 
 namespace headcount::page {
 
-nlohmann::ordered_json model_cost_json(const nlohmann::json& request) {
+Json model_cost_json(const nlohmann::json& request) {
   const ConfigCache own = read_config_cache(parse_json(request.at("config").get<std::string>()));
   CostQuestion question;
   question.contexts = {whole_number(request, "context")};

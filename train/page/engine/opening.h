@@ -12,8 +12,8 @@ struct Opened {
   std::optional<Index> step;  ///< of its training, if the files tell
 };
 
-/// Opens the checkpoint among `files`: those of a checkpoint folder, or of a run folder, whose
-/// newest checkpoint is taken. Throws DataError that names the file and what is wrong in it.
+/// Opens a checkpoint from the files of its folder. Throws DataError that names the file and what
+/// is wrong in it.
 Opened open_checkpoint(std::span<const File> files);
 
 }  // namespace headcount::page

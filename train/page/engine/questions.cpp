@@ -1,15 +1,14 @@
-#include "train/page/engine/questions.h"
-
 #include <algorithm>
 
 #include "data/corpus.h"
+#include "train/page/engine/replies.h"
 
 namespace headcount::page {
 
 namespace {
 
 constexpr Index kPiece = 600;  // characters
-constexpr std::size_t kQuestions = 12;
+constexpr std::size_t kQuestions = 100;
 
 }  // namespace
 

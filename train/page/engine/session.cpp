@@ -1,13 +1,13 @@
 #include "train/page/engine/session.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "models/checkpoint/contents.h"
 #include "train/evaluation.h"
 #include "train/page/engine/asking.h"
-#include "train/page/engine/cache_parts.h"
 #include "train/page/engine/opening.h"
-#include "train/page/engine/questions.h"
+#include "train/page/engine/replies.h"
 
 namespace headcount::page {
 
@@ -36,6 +36,18 @@ TrainOptions options_of(nlohmann::json settings) {
 
 Json baselines_of(const Corpus& corpus) {
   return corpus.baselines ? to_json(*corpus.baselines) : Json();
+}
+
+// The attention that `text` names: its shortest spec and, if its layers are of one kind, that kind,
+// the settings in its word, and how many layers read one cache.
+Json chosen(std::string_view text) {
+  const std::vector<LayerSpec> cycle = parse_attention_spec(text).cycle;
+  Json choice;
+  if (std::all_of(cycle.begin() + 1, cycle.end(),
+                  [](const LayerSpec& layer) { return layer.shares() && !layer.shared_window; })) {
+    choice = {{"kind", cycle[0].kind->name}, {"given", cycle[0].settings}, {"share", cycle.size()}};
+  }
+  return {{"spec", text_of(cycle)}, {"choice", choice}};
 }
 
 // What a page shows of a model before its training.
@@ -116,7 +128,17 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
                            encode_text(characters, options.data, corpus.unix_newlines), corpus)});
     }
   }
-  require_longer(text->corpus, options.model->context);
+  const Index context = options.model->context;
+  const std::size_t train = text->corpus.train.tokens.size();
+  const std::size_t validation = text->corpus.validation.tokens.size();
+  if (own != settings.end() && std::cmp_less_equal(std::min(train, validation), context)) {
+    const double needed = static_cast<double>(context + 1) / corpus.validation_fraction;
+    throw DataError("Your text has " + std::to_string(train + validation) +
+                    " characters; to read " + std::to_string(context) +
+                    " at once, a model needs about " + std::to_string(std::lround(needed)) +
+                    ". Paste more, or lower the context under Model and training.");
+  }
+  require_longer(text->corpus, context);
   return text;
 }
 
@@ -130,6 +152,7 @@ Json Session::plan(const nlohmann::json& settings) {
   auto text = text_of(options, settings);
   Json plan =
       planned(LanguageModel(options.model, text->corpus.vocabulary.size()), options, text->corpus);
+  plan.update(chosen(settings.value("attention", kDefaultAttention)));
   text_ = std::move(text);
   return plan;
 }

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 /// File of a checkpoint in memory.
 struct File {
-  std::string name;  ///< may begin with folders: "runs/mha/checkpoints/step-300/config.json"
+  std::string name;
   std::string_view bytes;
 };
 

@@ -1,0 +1,49 @@
+#include <algorithm>
+
+#include "train/compare/results.h"
+#include "train/compare/verdict.h"
+#include "train/page/engine/replies.h"
+
+namespace headcount::page {
+
+namespace {
+
+constexpr SeedRange kSeeds = {5, 5};  // a page trains so many, one after another
+
+VariantResult variant_of(const nlohmann::json& run, bool answered) {
+  VariantResult variant;
+  variant.spec = run.at("spec");
+  variant.cache_bytes_per_token = run.at("bytes");
+  for (const nlohmann::json& seed : run.at("seeds")) {
+    if (seed.value("diverged", false)) {
+      variant.diverged.push_back(seed.at("seed"));
+      continue;
+    }
+    RunResult& result = variant.runs.emplace_back();
+    result.seed = seed.at("seed");
+    result.validation_loss = seed.at("loss");
+    if (!answered) continue;
+    result.answer_accuracy = seed.at("answers").get<double>();
+    result.answers_by_distance.emplace_back().asked = seed.at("questions");
+  }
+  return variant;
+}
+
+}  // namespace
+
+Json judged(const nlohmann::json& request) {
+  const nlohmann::json baselines = request.value("baselines", nlohmann::json());
+  ComparisonResult result;
+  result.question.metric = baselines.is_null() ? Metric::loss : Metric::answers;
+  result.question.seeds = kSeeds;
+  for (const auto& [name, share] : baselines.items()) {
+    if (share.is_number())
+      result.answer_chance = std::max(result.answer_chance.value_or(0), share.get<double>());
+  }
+  for (const nlohmann::json& run : request.at("runs"))
+    result.variants.push_back(variant_of(run, !baselines.is_null()));
+  summarize(result);
+  return {{"clauses", verdict_clauses(result)}};
+}
+
+}  // namespace headcount::page

@@ -1,0 +1,36 @@
+#pragma once
+
+#include "models/language_model.h"
+#include "train/page/engine/session.h"
+
+/// Replies of the engine that need no session.
+namespace headcount::page {
+
+/// All kinds of attention, in the order of help, with the settings that their specs give as
+/// numbers: {"kinds": [{"name", "summary", "attends", "rotates", "numbers": [{"name", "help"}]}]}.
+Json kinds_json();
+
+/// What each layer caches, as results.json has it (see CacheBlock), for view/cache_picture.js.
+Json cache_layers_json(const LanguageModel& model, const CacheRounding& rounding);
+
+/// Those layers in float32, and what they take.
+Json cache_json(const LanguageModel& model);
+
+/// A piece of the validation part of about 600 characters, and questions from it with their
+/// answers, if the text marks any: {"validation", "questions": [{"prompt", "answer"}]}. A prompt
+/// begins where its story begins.
+Json text_json(const Corpus& corpus);
+
+/// What `compare` would say of the runs of a page: {"clauses": [text]}. `request` has "runs", [{
+/// "spec", "bytes" of cache per token, "seeds": [{"seed", "loss", "answers", "questions",
+/// "diverged"}]}], and "baselines" as a plan has them, null for a text that marks no answers.
+Json judged(const nlohmann::json& request);
+
+/// What the KV cache of other people's model costs: "text", as `headcount cost --config` prints it,
+/// and "figures", what view/cost.js draws. `request` has the text "config" of a config.json, the
+/// "context", and may have "kv_heads" instead of the model's and a "memory" such as "24GiB". Also
+/// returns the model's own "kv_heads", 0 if it has none, its "heads" and its longest "context", 0
+/// if unknown. Throws DataError and SettingError.
+Json model_cost_json(const nlohmann::json& request);
+
+}  // namespace headcount::page
