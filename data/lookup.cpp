@@ -103,12 +103,12 @@ StoryGrammar lookup_writer(const Given& given) {
 }
 
 // A head of width 2 can serve one kind of row and no more. A lookup does not depend on positions.
-// With unscaled scores, attention departs sooner from the mean of all tokens.
 nlohmann::json lookup_defaults() {
-  return {{"layers", 1},           {"dim", 64},        {"heads", 4},   {"head-dim", 2},
-          {"ffn-dim", 64},         {"context", kLine}, {"batch", 32},  {"steps", 3000},
-          {"positions", "none"},   {"lr", 2e-3},       {"warmup", 20}, {"beta2", 0.95},
-          {"score-scale", "none"}, {"eval-every", 500}};
+  return {{"layers", 1},      {"dim", 64},     {"heads", 4},
+          {"head-dim", 2},    {"ffn-dim", 64}, {"context", kLine},
+          {"batch", 32},      {"steps", 3000}, {"positions", "none"},
+          {"lr", 2e-3},       {"warmup", 20},  {"beta2", 0.95},
+          {"eval-every", 500}};
 }
 
 // A verdict takes about a minute. mla8+0 has the cache bytes of gqa2, mla4+0 those of mqa.

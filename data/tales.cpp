@@ -208,8 +208,8 @@ StoryGrammar tales_writer(const Given&) {
 
 // The longest tale has 279 characters.
 nlohmann::json tales_defaults() {
-  return {{"layers", 2},  {"dim", 64},     {"context", 288},       {"lr", 3e-3},
-          {"warmup", 20}, {"beta2", 0.95}, {"score-scale", "none"}};
+  return {{"layers", 2}, {"dim", 64},    {"context", 288},
+          {"lr", 3e-3},  {"warmup", 20}, {"beta2", 0.95}};
 }
 
 }  // namespace

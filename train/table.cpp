@@ -63,6 +63,13 @@ std::string laid_out(const std::vector<TextColumn>& columns, Format format, std:
   return text;
 }
 
+std::size_t width_of(std::string_view text) {
+  std::size_t width = 0;
+  for (const std::string_view line : split_text(text, '\n'))
+    width = std::max(width, character_count(line));
+  return width;
+}
+
 std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines) {
   const std::vector<std::string_view> parts = split_text(text, '\n');
   std::vector<std::string> all(lines - parts.size());

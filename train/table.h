@@ -81,6 +81,29 @@ std::string text_table(const std::vector<Column<Row>>& columns, const std::vecto
   return laid_out(laid, format, static_cast<std::size_t>(breaks) + 1);
 }
 
+/// Characters of the longest line.
+std::size_t width_of(std::string_view text);
+
+/// text_table without as many of the columns `rare`, the first ones first, as exceed `width`, which
+/// 0 does not limit. A line below names the columns that are left out, and --wide, which shows all.
+template <class Row>
+std::string narrow_table(std::vector<Column<Row>> columns, const std::vector<Row>& rows,
+                         Format format, std::size_t width,
+                         const std::vector<std::string_view>& rare) {
+  std::string text = text_table(columns, rows, format), left_out;
+  if (width == 0 || format != Format::text) return text;
+  for (const std::string_view key : rare) {
+    const auto column = std::ranges::find(columns, key, &Column<Row>::key);
+    if (column == columns.end() || width_of(text) <= width) continue;
+    std::string heading = column->heading;
+    std::ranges::replace(heading, '\n', ' ');
+    left_out += (left_out.empty() ? "" : ", ") + heading;
+    columns.erase(column);
+    text = text_table(columns, rows, format);
+  }
+  return left_out.empty() ? text : text + "left out, see --wide: " + left_out + "\n";
+}
+
 /// Lines of CSV: the keys, then one line per row, without line ends.
 template <class Row>
 std::vector<std::string> csv_lines(const std::vector<Column<Row>>& columns,

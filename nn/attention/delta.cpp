@@ -106,6 +106,10 @@ extern const AttentionKind kDelta = {
     .name = "delta",
     .summary =
         "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
+    .formula =
+        "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a decay a and a "
+        "rate b in (0, 1)",
+    .source = "https://arxiv.org/abs/2412.06464 (2024)",
     .numbers = {"v-dim"},
     .attends = false,
     .rotates = false,

@@ -55,6 +55,10 @@ extern const AttentionKind kFox = {
     .summary =
         "forgetting: grouped-query attention with a forget gate per token and head instead of "
         "positions",
+    .formula =
+        "softmax(qᵢ kᵀ / √d + Σ log f) v, the sum over the tokens after the key up to the query; "
+        "fᵢ = σ(wᵢ x + bᵢ)",
+    .source = "https://arxiv.org/abs/2503.02130 (2025)",
     .numbers = {"kv-heads"},
     .rotates = false,
     .no_qk_norm = "",

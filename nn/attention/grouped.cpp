@@ -92,16 +92,22 @@ constexpr AttentionKind grouped(AttentionKind kind) {
 extern constinit const AttentionKind kMha =
     grouped({.name = "mha",
              .summary = "multi-head: each query head has its own keys and values",
+             .formula = "softmax(qᵢ kᵢᵀ / √d) vᵢ",
+             .source = "https://arxiv.org/abs/1706.03762 (2017)",
              .architecture = "llama",
              .settings = settings});
 extern constinit const AttentionKind kMqa =
     grouped({.name = "mqa",
              .summary = "multi-query: all query heads share one KV head",
+             .formula = "softmax(qᵢ kᵀ / √d) v",
+             .source = "https://arxiv.org/abs/1911.02150 (2019)",
              .architecture = "llama",
              .settings = settings});
 extern constinit const AttentionKind kGqa =
     grouped({.name = "gqa",
              .summary = "grouped-query: `kv-heads` KV heads, each for a group of query heads",
+             .formula = "softmax(qᵢ kᵀ / √d) v with k and v of its KV head",
+             .source = "https://arxiv.org/abs/2305.13245 (2023)",
              .architecture = "llama",
              .numbers = {"kv-heads"},
              .settings = [] {
@@ -111,6 +117,8 @@ extern constinit const AttentionKind kMfa = grouped(
     {.name = "mfa",
      .summary = "multi-matrix factorization: one KV head of `head-dim`, default 2 dim / heads, "
                 "queries from a latent of `q-rank`",
+     .formula = "softmax(qᵢ kᵀ / √d) v with qᵢ from a latent",
+     .source = "https://arxiv.org/abs/2412.19255 (2024)",
      .numbers = {"head-dim"},
      .settings = [] {
        return together({{shared_setting("head-dim", twice_the_width()),

@@ -59,6 +59,8 @@ extern const AttentionKind kGta = {
     .summary =
         "grouped-tied: a row per KV head (`kv-heads`) is the value and, beside a shared rotary key "
         "of `rope-dim`, the key",
+    .formula = "softmax(qᵢ kᵢᵀ / √d) v with kᵢ = [first half of v, rotary key shared by all heads]",
+    .source = "https://arxiv.org/abs/2505.21487 (2025)",
     .numbers = {"kv-heads"},
     .no_qk_norm = "",
     .settings =

@@ -87,6 +87,10 @@ SettingList settings() {
 extern const AttentionKind kKda = {
     .name = "kda",
     .summary = "Kimi delta attention: the gated delta rule with a decay for each channel of a key",
+    .formula =
+        "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a rate b and a "
+        "decay a for each row of Sᵢ",
+    .source = "https://arxiv.org/abs/2510.26692 (2025)",
     .numbers = {"v-dim"},
     .attends = false,
     .rotates = false,

@@ -151,6 +151,9 @@ struct CountedForm {
 struct AttentionKind {
   std::string_view name;
   std::string_view summary;  ///< one line for help
+  /// What head i, d wide, computes; letters as in nn/attention/README.md.
+  std::string_view formula = {};
+  std::string_view source = {};  ///< address of the paper, with its year
   /// Hugging Face's `model_type` of models with this layer, such as "llama"; empty: none.
   std::string_view architecture = {};
   /// Settings that a spec gives as numbers after the name: gqa2, mla48+16. The first one sets the

@@ -48,6 +48,7 @@ SettingList settings() {
 extern const AttentionKind kLatentBias = {
     .name = "latent-bias",
     .summary = "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
+    .formula = "softmax((qᵢ kᵢᵀ + zᵢ zᵢᵀ) / √d) vᵢ",
     .numbers = {"latent-dim"},
     .no_qk_norm = "",
     .settings = settings,

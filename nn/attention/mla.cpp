@@ -284,6 +284,10 @@ extern const AttentionKind kMla = {
     .summary =
         "multi-head latent (DeepSeek): a latent of `kv-rank` and a rotary key of `rope-dim` per "
         "token",
+    .formula =
+        "softmax(qᵢ kᵢᵀ / √w) vᵢ with kᵢ = [Aᵢ c, rotary key], vᵢ = Bᵢ c, w the width of kᵢ; c is "
+        "one normed latent for all heads",
+    .source = "https://arxiv.org/abs/2405.04434 (2024)",
     .architecture = "deepseek_v3",
     .numbers = {"kv-rank", "rope-dim"},
     .no_qk_norm = "",
@@ -297,6 +301,10 @@ extern const AttentionKind kDsa = {
     .summary =
         "sparse (DeepSeek-V3.2): mla whose indexer picks the `index-topk` tokens that a token "
         "reads",
+    .formula =
+        "mla over the tokens with the greatest scores Σ wₕ max(0, qₕ K) / √(I dᵢ) over I heads of "
+        "an indexer",
+    .source = "https://arxiv.org/abs/2512.02556 (2025)",
     .numbers = {"kv-rank", "rope-dim"},
     .no_qk_norm = "",
     .settings =

@@ -84,6 +84,10 @@ extern const AttentionKind kTpa = {
     .summary =
         "tensor product: keys and values are means of `kv-factors` products of a factor over "
         "heads and one over width",
+    .formula =
+        "softmax(qᵢ kᵢᵀ / √d) vᵢ with kᵢ the mean of aᵢᵣ bᵣ over R factors, aᵢᵣ and bᵣ linear in "
+        "x; v and q alike",
+    .source = "https://arxiv.org/abs/2501.06425 (2025)",
     .numbers = {"kv-factors"},
     .no_qk_norm = "RoPE rotates its factors before they make the key of a head",
     .settings = settings,

@@ -185,11 +185,15 @@ extern constinit const AttentionKind kV4 = with_shared_row(
      .summary =
          "one row per token is key and value of all heads (DeepSeek-V4, without its compressed "
          "rows); outputs are projected in `o-groups` groups",
+     .formula =
+         "softmax(qᵢ Kᵀ / √d) K, rotated back, with one normed and rotated row of K per token",
      .settings = settings});
 extern constinit const AttentionKind kHca = with_shared_row(
     {.name = "hca",
      .summary = "heavily compressed (DeepSeek-V4): v4 that also reads one pooled row for every "
                 "`compress` tokens, beside a window",
+     .formula = "v4 over the window's rows and one for every m tokens: C weighted by softmax(Z + "
+                "B) over the m tokens, in each channel",
      .numbers = {"compress"},
      .settings = [] {
        return together({settings(), {compress_setting(8)}});
@@ -199,6 +203,7 @@ extern constinit const AttentionKind kCsa = with_shared_row(
      .summary =
          "compressed sparse (DeepSeek-V4): hca with rows pooled over two blocks, of which an "
          "indexer picks `index-topk` for each token",
+     .formula = "hca with small m, over the pooled rows with the greatest scores of an indexer",
      .numbers = {"compress", "index-topk"},
      .settings =
          [] {

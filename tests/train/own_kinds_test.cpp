@@ -27,7 +27,7 @@ class OwnProgram : public testing::Test {
   }
   // Help of `train` without the places where it breaks lines.
   std::string help() const {
-    return std::regex_replace(own("train --help").out, std::regex("\\s+"), " ");
+    return std::regex_replace(own("train --help all").out, std::regex("\\s+"), " ");
   }
   static constexpr const char* kModel =
       " --layers 1 --dim 16 --heads 4 --context 16 --batch 2 --data text.txt";

@@ -48,23 +48,43 @@ struct Answered {
 };
 
 // Continues `prompt` by the likeliest characters, at most `most`, up to the end of a word.
-Answered answer(const LoadedRun& run, std::span<const std::int32_t> prompt, Index most) {
-  Answered answered{.prompt = run.vocabulary.decode(prompt), .text = {}, .first = {}};
-  Decoder decoder(*run.model, {});
-  const auto width = static_cast<std::size_t>(run.model->vocabulary());
+Answered answer(const LanguageModel& model, const Vocabulary& vocabulary,
+                std::span<const std::int32_t> prompt, Index most) {
+  Answered answered{.prompt = vocabulary.decode(prompt), .text = {}, .first = {}};
+  Decoder decoder(model, {});
+  const auto width = static_cast<std::size_t>(model.vocabulary());
   std::int32_t token = 0;
   for (Index i = 0; i < most; ++i) {
     const std::span<const Real> logits =
         decoder.feed(i == 0 ? prompt : std::span(&token, 1)).last(width);
     const std::vector<TokenProbability> order =
-        likeliest_tokens(logits, i == 0 ? run.vocabulary.size() : 1);
+        likeliest_tokens(logits, i == 0 ? vocabulary.size() : 1);
     token = order.front().token;
-    const std::string character = run.vocabulary.decode(std::span(&token, 1));
+    const std::string character = vocabulary.decode(std::span(&token, 1));
     if (i > 0 && !std::isalpha(static_cast<unsigned char>(character.front()))) break;
     answered.text += character;
     if (i == 0) answered.first = order;
   }
   return answered;
+}
+
+std::vector<Answered> answers_to_stories(const LanguageModel& model, const Corpus& corpus,
+                                         Index count) {
+  const Index context = model.plan()->context;
+  const Vocabulary& vocabulary = corpus.vocabulary;
+  std::vector<Answered> all;
+  for (const StoryQuestion& question : story_questions(corpus, static_cast<std::size_t>(count))) {
+    if (std::ssize(question.prompt) > context) continue;
+    const std::u32string right = decode_utf8(question.answer, "an answer");
+    const Index most =
+        std::min<Index>(std::ssize(right), context - std::ssize(question.prompt) + 1);
+    Answered& answered = all.emplace_back(answer(model, vocabulary, question.prompt, most));
+    answered.right = question.answer;
+    const std::int32_t first = vocabulary.encode(right.substr(0, 1)).front();
+    answered.probability_of_right =
+        std::ranges::find(answered.first, first, &TokenProbability::token)->probability;
+  }
+  return all;
 }
 
 std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
@@ -80,25 +100,13 @@ std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
       throw UsageError("--text has ", prompt.size(), " characters, the context holds ", context,
                        "; shorten it");
     }
-    return {answer(run, prompt, std::min(kLongest, context - std::ssize(prompt) + 1))};
+    return {answer(*run.model, run.vocabulary, prompt,
+                   std::min(kLongest, context - std::ssize(prompt) + 1))};
   }
   const Corpus corpus = load_eval_text(line, run, std::nullopt);
-  const auto questions =
-      story_questions(corpus, static_cast<std::size_t>(given.whole("questions")));
-  if (questions.empty())
+  std::vector<Answered> all = answers_to_stories(*run.model, corpus, given.whole("questions"));
+  if (all.empty())
     throw UsageError(corpus.name, " marks no answers to ask for; ask your own question by --text");
-  std::vector<Answered> all;
-  for (const StoryQuestion& question : questions) {
-    if (std::ssize(question.prompt) > context) continue;
-    const Index most = std::min<Index>(std::ssize(decode_utf8(question.answer, "an answer")),
-                                       context - std::ssize(question.prompt) + 1);
-    Answered& answered = all.emplace_back(answer(run, question.prompt, most));
-    answered.right = question.answer;
-    const std::u32string right = decode_utf8(question.answer, "an answer");
-    const std::int32_t first = run.vocabulary.encode(right.substr(0, 1)).front();
-    answered.probability_of_right =
-        std::ranges::find(answered.first, first, &TokenProbability::token)->probability;
-  }
   return all;
 }
 
@@ -144,7 +152,17 @@ void print(const Answered& answered, const Vocabulary& vocabulary) {
   std::cout << "\n\n";
 }
 
+void print_all(const std::vector<Answered>& answers, const Vocabulary& vocabulary) {
+  for (const Answered& answered : answers) print(answered, vocabulary);
+  std::cout << std::ranges::count_if(answers, [](const Answered& a) { return a.text == a.right; })
+            << " of " << answers.size() << " right\n";
+}
+
 }  // namespace
+
+void print_questions(const LanguageModel& model, const Corpus& corpus, Index count) {
+  print_all(answers_to_stories(model, corpus, count), corpus.vocabulary);
+}
 
 int ask_command(const std::vector<std::string>& arguments, Ranks&) {
   const CommandLine line = parse_command_line(arguments, kAskHelp, ask_settings(), kAskFlags);
@@ -161,10 +179,10 @@ int ask_command(const std::vector<std::string>& arguments, Ranks&) {
     std::cout << Json({{"answers", all}}).dump(2) << '\n';
     return 0;
   }
-  for (const Answered& answered : answers) print(answered, run.vocabulary);
-  if (!line.has("text")) {
-    std::cout << std::ranges::count_if(answers, [](const Answered& a) { return a.text == a.right; })
-              << " of " << answers.size() << " right\n";
+  if (line.has("text")) {
+    print(answers.front(), run.vocabulary);
+  } else {
+    print_all(answers, run.vocabulary);
   }
   return 0;
 }

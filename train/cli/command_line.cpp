@@ -1,5 +1,7 @@
 #include "train/cli/command_line.h"
 
+#include <unistd.h>
+
 #include <cstring>
 
 // cxxopts is compiled without regular expressions: its own recurse for each character of an
@@ -8,6 +10,7 @@
 #include <utf8.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cxxopts.hpp>
 #include <iomanip>
 #include <iostream>
@@ -17,6 +20,7 @@
 #include "autograd/base/text.h"
 #include "data/built_in.h"
 #include "models/attention_spec.h"
+#include "train/cli/progress.h"
 
 namespace headcount {
 
@@ -95,7 +99,8 @@ std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
     const Setting* before = value && !joined.empty() && joined.back().starts_with("--")
                                 ? find_setting(settings, std::string_view(joined.back()).substr(2))
                                 : nullptr;
-    if (before != nullptr && before->traits.bare) {
+    const bool help = value && !joined.empty() && joined.back() == "--help";
+    if (help || (before != nullptr && before->traits.bare)) {
       joined.back() += "=" + argument;
     } else {
       joined.push_back(argument);
@@ -163,13 +168,12 @@ void check_paths(const CommandLine& line) {
   }
 }
 
-void print_attentions() {
-  std::cout << "\nAttentions:\n";
-  for (const AttentionKind* kind : attention_kinds()) {
-    std::cout << "  " << std::left << std::setw(12) << kind->name << as_flags(kind->summary)
-              << '\n';
-  }
-  std::cout << "Patterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
+void print_attentions(bool patterns) {
+  std::cout << "\nAttentions, which headcount help NAME explains:\n  "
+            << joined(attention_kinds(), [](const AttentionKind* kind) { return kind->name; })
+            << '\n';
+  if (patterns)
+    std::cout << "Patterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
 }
 
 void print_defaults_of_texts() {
@@ -235,12 +239,22 @@ cxxopts::Options declare(const CommandHelp& command, const SettingList& settings
       options.add_options(run)(f.name, f.help);
     }
   }
-  options.add_options(run)("h,help", "show this text");
+  options.add_options(run)("h,help", "show the usual flags; --help all: all of them",
+                           cxxopts::value<std::string>()->implicit_value("usual"), "all");
   return options;
 }
 
-void print_help(const cxxopts::Options& options, const CommandHelp& command,
-                const SettingList& settings) {
+// `all`: also of what is not usual.
+void print_help(const CommandHelp& command, SettingList settings, std::vector<Flag> flags,
+                bool all) {
+  const std::size_t known = settings.size() + flags.size();
+  const auto is_rare = [&](const auto& row) {
+    return !all && !command.usual.empty() && std::ranges::count(command.usual, row.name) == 0;
+  };
+  std::erase_if(settings, is_rare);
+  std::erase_if(flags, is_rare);
+  const cxxopts::Options options = declare(command, settings, flags);
+  const std::size_t rare = known - settings.size() - flags.size();
   const std::string run = heading(Scope::run);
   std::vector<std::string> groups;
   for (const Setting& s : settings) {
@@ -249,9 +263,11 @@ void print_help(const cxxopts::Options& options, const CommandHelp& command,
   }
   groups.push_back(run);  // last
   std::cout << options.help(groups);
-  if (find_setting(settings, "data") != nullptr) print_defaults_of_texts();
-  if (find_setting(settings, "layers") != nullptr) print_attentions();  // of whole models
+  if (find_setting(settings, "data") != nullptr && rare == 0) print_defaults_of_texts();
+  if (find_setting(settings, "layers") != nullptr) print_attentions(rare == 0);  // of whole models
   std::cout << "\nExamples:\n" << command.examples;
+  if (rare > 0)
+    std::cout << "\nheadcount " << command.name << " --help all lists " << rare << " more flags.\n";
 }
 
 }  // namespace
@@ -288,15 +304,31 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     throw UsageError(plain(error.what()), hint);
   }
   check_paths(line);
-  if (line.has("help")) print_help(options, command, settings);
+  if (line.has("help")) {
+    const std::string which = line.get("help");
+    if (which != "usual" && which != "all")
+      throw UsageError("--help takes no value but all, is '", which, "'", hint);
+    print_help(command, settings, flags, which == "all");
+  }
   return line;
 }
 
 std::vector<Flag> with_format_flags(std::vector<Flag> flags) {
+  flags.push_back({"wide", "show all columns of a table, wider than the terminal", false});
   flags.push_back({"format", "print results as text, json, csv or markdown", true});
   flags.push_back({"json", "short for --format json", false});
   flags.push_back({"csv", "short for --format csv", false});
   return flags;
+}
+
+std::size_t table_width(const CommandLine& line) {
+  constexpr Index kUsual = 100;
+  if (line.has("wide")) return 0;
+  double columns = 0;
+  const char* const set = std::getenv("COLUMNS");
+  if (set != nullptr && parse_number(set, columns) == std::errc() && columns >= 1)
+    return static_cast<std::size_t>(columns);
+  return static_cast<std::size_t>(terminal_columns(STDOUT_FILENO).value_or(kUsual));
 }
 
 Format output_format(const CommandLine& line) {

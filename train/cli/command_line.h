@@ -28,6 +28,8 @@ struct CommandHelp {
   std::string name;      ///< "train"
   std::string summary;   ///< one line
   std::string examples;  ///< complete commands, one a line
+  /// Settings and flags that --help shows; --help all shows the others, too. Empty: all.
+  std::vector<std::string_view> usual = {};
 };
 
 /// The flags that were given, in the order of the command line.
@@ -81,15 +83,18 @@ std::string command_text(const std::string& command, const std::vector<std::stri
 /// A message of the library in which settings, such as `kv-heads`, become flags: --kv-heads.
 std::string as_flags(std::string_view message);
 
-/// `flags` and those that say how results are printed: --format, and --json and --csv, which are
-/// short for it.
+/// `flags` and those that say how results are printed: --wide, --format, and --json and --csv,
+/// which are short for it.
 std::vector<Flag> with_format_flags(std::vector<Flag> flags);
+/// Width that tables for people may have: 0 (any) with --wide; else that of COLUMNS, of the
+/// terminal or, where there is none, 100 characters.
+std::size_t table_width(const CommandLine& line);
 /// The format that `line` asks for. Throws UsageError for an unknown one, and for several.
 Format output_format(const CommandLine& line);
 
-/// Splits the arguments after the subcommand into settings and flags. With --help among them it
-/// prints help on every setting and flag. Throws UsageError: for a flag that is unknown or given
-/// twice, and for a path that is empty or not UTF-8, which records need.
+/// Splits the arguments after the subcommand into settings and flags. With --help or --help all
+/// among them it prints help. Throws UsageError: for a flag that is unknown or given twice, and for
+/// a path that is empty or not UTF-8, which records need.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
                                const std::vector<Flag>& flags);

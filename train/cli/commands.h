@@ -3,6 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "data/corpus.h"
+#include "models/language_model.h"
+#include "nn/attention/kind.h"
 #include "train/cli/command_line.h"
 #include "train/ranks.h"
 
@@ -16,6 +19,13 @@ using Command = int(const std::vector<std::string>& arguments, Ranks& ranks);
 /// The help of each subcommand.
 extern const CommandHelp kTrainHelp, kCompareHelp, kReportHelp, kSampleHelp, kEvalHelp, kAttendHelp,
     kConvertHelp, kCostHelp, kAskHelp, kDataHelp;
+
+/// Prints what an attention is: its sentence, formula, source, settings and cache.
+void print_attention_help(const AttentionKind& kind);
+
+/// Prints up to `count` questions of the validation part, what the model answers, and how many
+/// answers are right.
+void print_questions(const LanguageModel& model, const Corpus& corpus, Index count);
 
 Command train_command, compare_command, report_command, sample_command, eval_command,
     attend_command, convert_command, cost_command, ask_command, data_command;

@@ -21,14 +21,17 @@
 namespace headcount {
 
 const CommandHelp kCompareHelp = {
-    "compare", "Train several attentions on a text and say which is enough, and at what KV cache.",
+    "compare",
+    "Train several attentions on a text and say which is enough, and at what KV cache.",
     "  headcount compare\n"
     "  headcount compare --attention mha,gqa2,mqa,mla48+16 --seeds 5 --preset nanogpt-cpu --data "
     "input.txt\n"
     "  headcount compare --data input.txt --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
     "  headcount compare --attention gqa,mla --match kv=32\n"
     "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
-    "  headcount compare --attention mha,mqa --cache-dtype f32,int8,int4,int2 --cache-rotate on\n"};
+    "  headcount compare --attention mha,mqa --cache-dtype f32,int8,int4,int2 --cache-rotate on\n",
+    {"attention", "context", "data", "preset", "steps", "seeds", "metric", "match", "out", "force",
+     "jobs", "format", "wide"}};
 
 namespace {
 
@@ -54,9 +57,6 @@ const std::vector<Flag>& compare_flags() {
        {"quiet", "show no progress", false}});
   return flags;
 }
-
-// The default of --data.
-constexpr const char* kDefaultData = "recall";
 
 // Parses a list of attentions; an error names the setting.
 std::string checked_attentions(std::string_view list) {
@@ -319,10 +319,11 @@ std::string verdict_lines(const ComparisonResult& result) {
   return lines;
 }
 
-std::string results_in(Format format, const ComparisonResult& result, const fs::path& folder) {
+std::string results_in(const CommandLine& line, Format format, const ComparisonResult& result,
+                       const fs::path& folder) {
   if (format == Format::json) return results_text(comparison_json(result));
   if (format == Format::csv) return comparison_csv(result);
-  return as_flags(comparison_table(result, format)) + "report " +
+  return as_flags(comparison_table(result, format, table_width(line))) + "report " +
          (folder / "report.html").string() + "\n" + verdict_lines(result);
 }
 
@@ -352,7 +353,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/)
   ComparisonProgress watcher(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result = run_comparison(planned, orders, watcher);
   write_results(result, orders.folder);
-  std::cout << results_in(format, result, orders.folder);
+  std::cout << results_in(line, format, result, orders.folder);
   if (result.diverged_runs > 0) return 4;
   return result.failed_runs > 0 ? 1 : 0;
 }

@@ -19,12 +19,15 @@
 namespace headcount {
 
 const CommandHelp kCostHelp = {
-    "cost", "Count parameters, operations and KV cache of each attention, from sizes alone.",
+    "cost",
+    "Count parameters, operations and KV cache of each attention, from sizes alone.",
     "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
     "  headcount cost --config config.json --context 32k,128k --memory 24GiB\n"
     "  headcount cost --layers 24 --attention mqa/share\n"
-    "  headcount cost --from runs/mla --context 4096 --csv\n"};
+    "  headcount cost --from runs/mla --context 4096 --csv\n",
+    {"attention", "heads", "head-dim", "kv-heads", "layers", "dim", "context", "cache-dtype",
+     "preset", "config", "from", "list", "report", "memory", "format", "wide"}};
 
 namespace {
 
@@ -53,9 +56,16 @@ Json pooled(const CostRow& row) {
   return mean == std::floor(mean) ? Json(static_cast<std::int64_t>(mean)) : Json(mean);
 }
 
-std::string long_key(Index context) { return "cache_bytes_at_" + std::to_string(context); }
+constexpr const char* kBytesAt = "cache_bytes_at_";  // begins the key of a long context
 
-constexpr std::size_t kWidth = 11;  // of most columns, with their headings
+// A long context in a heading: "4 k".
+std::string short_context(Index context) {
+  constexpr Index kKilo = 1024, kMega = kKilo * kKilo;
+  return context < kMega ? std::to_string(context / kKilo) + " k"
+                         : std::to_string(context / kMega) + " M";
+}
+
+constexpr std::size_t kWidth = 10;  // of most columns, with their headings
 
 // An attention's name in a table: its beginning and end, with the names of forms, if it is long.
 std::string shown(const std::string& attention) {
@@ -71,7 +81,7 @@ struct Origin {
 
 using Row = const CostRow&;
 
-// Columns for programs. Tables for people have those with a heading.
+// Columns for programs. The first table for people has those with a heading, but for long contexts.
 std::vector<Column<CostRow>> columns() {
   std::vector<Column<CostRow>> all = {{"attention", "attention",
                                        [](Row row) { return shown(row.attention); },
@@ -82,23 +92,26 @@ std::vector<Column<CostRow>> columns() {
                    [=](Row row) { return decimal_text(per_layer(row, count).get<double>()); },
                    [=](Row row) { return per_layer(row, count); }, false, width});
   };
-  add("parameters\na layer", "params_per_layer", &Costs::parameters);
-  add("linear MACs\na token", "linear_macs_per_token_per_layer", &Costs::linear_macs_per_token);
-  add("prefill\npairs", "prefill_attention_macs_per_layer", &Costs::prefill_attention_macs);
-  add("decode\npairs", "decode_attention_macs_per_layer", &Costs::decode_attention_macs);
-  add("decode\nexpansion", "decode_expansion_macs_per_layer", &Costs::decode_expansion_macs);
-  add("cache\na token", "cache_elements_per_token_per_layer", &Costs::cache_elements_per_token,
-      kWidth - 1);
+  add("parameters", "params_per_layer", &Costs::parameters);
+  add("linear\nMACs/token", "linear_macs_per_token_per_layer", &Costs::linear_macs_per_token);
+  add("pairs,\nMACs of\nprefill", "prefill_attention_macs_per_layer",
+      &Costs::prefill_attention_macs);
+  add("pairs,\nMACs/new\ntoken", "decode_attention_macs_per_layer", &Costs::decode_attention_macs);
+  add("expansion\nMACs/token", "decode_expansion_macs_per_layer", &Costs::decode_expansion_macs);
+  add("cache,\nnumbers/\ntoken", "cache_elements_per_token_per_layer",
+      &Costs::cache_elements_per_token, kWidth - 1);
   add("", "cache_elements_per_layer", &Costs::cache_elements);
   all.push_back({"", "pooled_elements_per_token_per_layer",
                  [](Row row) { return pooled(row).dump(); }, pooled});
   add("", "window_elements_per_layer", &Costs::window_elements);
   add("", "open_block_elements_per_layer", &Costs::open_block_elements);
-  all.push_back({"cache\nall layers", "cache_bytes",
+  all.push_back({"cache,\nall layers,\nbytes", "cache_bytes",
                  [](Row row) { return bytes_text(row.cache_bytes); },
                  [](Row row) { return row.cache_bytes.value(); }, false, kWidth});
   for (std::size_t i = 0; i < long_contexts().size(); ++i) {
-    all.push_back({"", long_key(long_contexts()[i]),
+    const Index context = long_contexts()[i];
+    all.push_back({"bytes at\n" + short_context(context) + " tokens",
+                   kBytesAt + std::to_string(context),
                    [=](Row row) { return bytes_text(row.long_cache_bytes[i]); },
                    [=](Row row) { return row.long_cache_bytes[i].value(); }});
   }
@@ -106,36 +119,32 @@ std::vector<Column<CostRow>> columns() {
 }
 
 // Costs at one context, with a mark at the attention of `origin`, in the form that decodes.
-std::string short_table(const std::vector<CostRow>& rows, const Origin& origin, Format format) {
+std::string short_table(const std::vector<CostRow>& rows, const Origin& origin, Format format,
+                        std::size_t width) {
   std::vector<Column<CostRow>> shown_columns = columns();
-  std::erase_if(shown_columns, [](const auto& column) { return column.heading.empty(); });
+  std::erase_if(shown_columns, [](const auto& column) {
+    return column.heading.empty() || column.key.starts_with(kBytesAt);
+  });
   const auto mark = [&](Row row) {
     const bool chosen =
         !origin.mark.empty() && row.decodes && row.attention.starts_with(origin.attention);
     return chosen ? "<- " + origin.mark : "";
   };
   shown_columns.push_back({"", "origin", mark, {}, true});
-  return text_table(shown_columns, rows, format);
+  return narrow_table(shown_columns, rows, format, width,
+                      {"decode_expansion_macs_per_layer", "prefill_attention_macs_per_layer",
+                       "linear_macs_per_token_per_layer", "params_per_layer"});
 }
 
-// The cache of all layers at long contexts, for each attention.
-std::string long_table(const std::vector<CostRow>& rows, Format format) {
-  TextColumn contexts{{"cache, all layers"}, true};
-  for (const Index context : long_contexts()) {
-    constexpr Index kKilo = 1024, kMega = kKilo * kKilo;
-    contexts.cells.push_back((context < kMega ? std::to_string(context / kKilo) + " k"
-                                              : std::to_string(context / kMega) + " M") +
-                             " tokens");
+// The cache of all layers at long contexts, for each attention: its forms have the same cache.
+std::string long_table(std::vector<CostRow> rows, Format format) {
+  std::vector<std::string_view> keys = {"attention"};
+  const std::vector<Column<CostRow>> all = columns();
+  for (const auto& column : all) {
+    if (column.key.starts_with(kBytesAt)) keys.push_back(column.key);
   }
-  std::vector<TextColumn> table = {std::move(contexts)};
-  for (const CostRow& row : rows) {
-    if (!row.trained) continue;  // other forms of an attention have the same cache
-    TextColumn& column = table.emplace_back();
-    column.width = kWidth;
-    column.cells.push_back(shown(row.attention));
-    for (const Count bytes : row.long_cache_bytes) column.cells.push_back(bytes_text(bytes));
-  }
-  return laid_out(table, format);
+  std::erase_if(rows, [](Row row) { return !row.trained; });
+  return text_table(selected(all, keys), rows, format);
 }
 
 // What attentions with pooled rows keep, by name, and what a reader of it should know.
@@ -172,11 +181,13 @@ std::string stored(const CacheRounding& rounding) {
 }
 
 std::string tables(const std::vector<CostRow>& rows, const ModelSettings& config,
-                   const std::string& numbers, const Origin& origin, Format format) {
+                   const std::string& numbers, const Origin& origin, Format format,
+                   std::size_t width) {
   return counted(config.layers, "layer") + ", width " + std::to_string(config.dim) + ", context " +
-         std::to_string(config.context) + "; cached rows of tokens take " + numbers +
-         "; MACs are multiply-accumulates; all but the last column are means per layer\n\n" +
-         short_table(rows, origin, format) + '\n' + long_table(rows, format) + kept_notes(rows);
+         std::to_string(config.context) + ".\nCached rows of tokens take " + numbers +
+         ".\nMeans per layer, but for the last column; MACs are multiply-accumulates.\n\n" +
+         short_table(rows, origin, format, width) + "\nKV cache of all layers\n" +
+         long_table(rows, format) + kept_notes(rows);
 }
 
 // What a page draws of the attentions: each once, not in each of its forms.
@@ -228,9 +239,7 @@ const SettingList& cost_settings() {
 
 int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   CommandHelp help = kCostHelp;
-  help.examples += "\nModels for --preset:\n";
-  for (const ReleasedModel& model : known_models())
-    help.examples += "  " + model.name + ": " + model.source + '\n';
+  help.examples += "\nModels for --preset: " + joined(known_models(), &ReleasedModel::name) + '\n';
   std::vector<Flag> flags = with_format_flags(kCostFlags);
   flags.insert(flags.end(), config_cost_flags().begin(), config_cost_flags().end());
   const CommandLine line = parse_command_line(arguments, help, cost_settings(), flags);
@@ -276,7 +285,7 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
                  line.has("preset") ? latents_of(line) : nlohmann::json::object());
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   const auto text = [&](Format shape) {
-    return tables(rows, config, stored(rounding), origin, shape);
+    return tables(rows, config, stored(rounding), origin, shape, table_width(line));
   };
   const std::string source = line.get("preset", line.get("from", "these sizes"));
   write_cost_report(line, "KV cache of each attention in " + source, text,

@@ -45,6 +45,14 @@ std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string
   }
 }
 
+std::string story_opening(const TrainOptions& options) {
+  const BuiltInCorpus* const built_in = find_built_in(options.data);
+  if (built_in == nullptr) return "";
+  const StoryGrammar write = built_in->writer(options.corpus.own_of(*built_in));
+  const std::string text = write(random_chooser({options.seed, random_stream("opening"), 0})).text;
+  return text.substr(0, text.find_first_of(" \n"));
+}
+
 std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& rounding) {
   const auto text = [](double bytes) { return shortest_text(std::round(10 * bytes) / 10); };
   return "a token takes " + text(kv_cache_bytes_per_token(model, rounding)) +

@@ -28,6 +28,10 @@ inline constexpr const char* kOrNameText = ", or name a text with --data";
 /// --from, and DataError for an unusable run.
 LoadedRun load_named_run(const CommandLine& line);
 
+/// The first word of a story of the built-in text that a run trains on, whose model reads stories
+/// from their beginning; empty if the text is a file.
+std::string story_opening(const TrainOptions& options);
+
 /// The text of a flag, at least one character, in the run's tokens. Throws UsageError and
 /// DataError, whose messages name the flag.
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,

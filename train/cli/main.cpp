@@ -43,7 +43,10 @@ void print_help(std::ostream& out) {
          "Commands\n";
   for (const NamedCommand& command : kCommands)
     out << "  " << std::left << std::setw(9) << command.help.name << command.help.summary << '\n';
-  out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command.\n"
+  out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command;\n"
+         "headcount help ATTENTION explains one: "
+      << joined(attention_kinds(), [](const AttentionKind* kind) { return kind->name; })
+      << ".\n"
          "headcount --version says what it is built with.\n";
 }
 
@@ -63,8 +66,17 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     return 2;
   }
   const std::string& first = arguments[0];
-  if (first == "help" && arguments.size() > 1)
-    return command_named(arguments[1]).run({"--help"}, ranks);
+  if (first == "help" && arguments.size() > 1) {
+    const auto kind =
+        std::ranges::find(attention_kinds(), std::string_view(arguments[1]), &AttentionKind::name);
+    if (kind == attention_kinds().end()) {
+      std::vector<std::string> flags(arguments.begin() + 1, arguments.end());
+      flags.front() = "--help";
+      return command_named(arguments[1]).run(flags, ranks);
+    }
+    print_attention_help(**kind);
+    return 0;
+  }
   if (first == "--help" || first == "-h" || first == "help") {
     print_help(std::cout);
     return 0;

@@ -30,6 +30,12 @@ bool rewrites_in(ProgressMode mode) {
 
 std::string loss_text(double loss) { return formatted("%.4f", loss); }
 
+std::optional<Index> terminal_columns(int file) {
+  winsize size{};
+  if (ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
+}
+
 std::string eta_text(double seconds, Index done, Index rest) {
   return "ETA " + duration_text(seconds / static_cast<double>(done) * static_cast<double>(rest));
 }
@@ -46,10 +52,8 @@ bool Progress::is_due() const {
 }
 
 void Progress::rewrite(const std::vector<std::string>& fields, const std::string& separator) {
-  winsize size{};
-  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   // A line that wraps cannot be rewritten.
-  const std::size_t room = known ? size.ws_col - 1 : 200;
+  const auto room = static_cast<std::size_t>(terminal_columns(STDERR_FILENO).value_or(201) - 1);
   std::string text = fields.front().substr(0, room);
   for (std::size_t i = 1; i < fields.size(); ++i) {
     if (text.size() + separator.size() + fields[i].size() > room) break;

@@ -23,7 +23,10 @@ namespace {
 
 const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folder", true},
                                         kBestFlag,
-                                        {"prompt", "text to continue; default: a line break", true},
+                                        {"prompt",
+                                         "text to continue; default: the first word of a story of "
+                                         "a built-in text, a line break for a file",
+                                         true},
                                         {"stop",
                                          "end a text as soon as what was generated ends with this "
                                          "string, which is printed; may be given several times",
@@ -81,11 +84,6 @@ GenerationOptions read_generation_options(const Given& given) {
                                .slide = given.text("at-context") == "slide"};
   options.decode.sequences = given.whole("repeat");
   return options;
-}
-
-std::vector<std::int32_t> encode_prompt(const CommandLine& line, const LoadedRun& run) {
-  return line.has("prompt") ? encode_flag("prompt", line.get("prompt"), run)
-                            : run.vocabulary.default_prompt();
 }
 
 // Why a text ended: "stop" (a stop string), "tokens" (it has as many as were asked for) or
@@ -151,7 +149,11 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   const LoadedRun run = load_named_run(line);
   run.model->parameters().set_precision(precision);
   refuse_meaningless(line, options, run.model->plan());
-  const std::vector<std::int32_t> prompt = encode_prompt(line, run);
+  const std::string begun =
+      line.has("prompt") || !run.options ? line.get("prompt") : story_opening(*run.options);
+  const std::vector<std::int32_t> prompt = line.has("prompt") || !begun.empty()
+                                               ? encode_flag("prompt", begun, run)
+                                               : run.vocabulary.default_prompt();
   for (const std::string& stop : line.all("stop"))
     options.stops.push_back(encode_flag("stop", stop, run));
   const Index context = run.model->plan()->context;
@@ -160,7 +162,7 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
                      "; shorten it or choose --at-context slide");
   }
   const bool json = line.has("json"), stream = !json && options.decode.sequences == 1;
-  std::string before = line.get("prompt");  // printed with the first character
+  std::string before = begun;  // printed with the first character
   const GenerationResult result =
       generate(*run.model, prompt, options, [&](Index, std::int32_t token) {
         if (!stream) return;
@@ -174,7 +176,7 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   } else {
     for (std::size_t i = 0; i < result.texts.size(); ++i) {
       std::cout << "--- " << i + 1 << '\n'
-                << line.get("prompt") << run.vocabulary.decode(result.texts[i]) << '\n';
+                << begun << run.vocabulary.decode(result.texts[i]) << '\n';
     }
   }
   if (const CacheRounding& rounding = options.decode.rounding; !json && rounding.rounds())

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <future>
 #include <iostream>
@@ -5,6 +6,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
+#include "autograd/base/utf8.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
 #include "models/checkpoint/checkpoint.h"
@@ -13,6 +15,7 @@
 #include "models/cost.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"
+#include "train/cli/from_run.h"
 #include "train/cli/run_estimate.h"
 #include "train/cli/training_flags.h"
 #include "train/interrupt.h"
@@ -26,11 +29,14 @@
 namespace headcount {
 
 const CommandHelp kTrainHelp = {
-    "train", "Train a character-level transformer and report its loss and its KV-cache cost.",
+    "train",
+    "Train a character-level transformer and report its loss and its KV-cache cost.",
     "  headcount train --attention gqa --kv-heads 2\n"
     "  headcount train --preset nanogpt-cpu --data input.txt --attention mla --kv-rank 48 "
     "--rope-dim 16\n"
-    "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n"};
+    "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n",
+    {"attention", "kv-heads", "layers", "dim", "context", "data", "preset", "steps", "batch", "lr",
+     "seed", "out", "resume", "force"}};
 
 namespace {
 
@@ -57,19 +63,28 @@ const std::vector<Flag> kTrainFlags = {
 constexpr double kSampleTemperature = 0.8;
 
 const SettingList& train_settings() {
-  static const SettingList list = together({training_settings(), run_settings()});
+  static const SettingList list = [] {
+    SettingList all = together({training_settings(), run_settings()});
+    std::ranges::find(all, std::string("data"), &Setting::name)->standard = kDefaultData;
+    return all;
+  }();
   return list;
 }
 
-std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::uint64_t seed,
+std::string write_sample(const LanguageModel& model, const Corpus& corpus,
+                         const std::string& opening, std::uint64_t seed,
                          const std::filesystem::path& path) {
   constexpr Index kCharacters = 300;
   GenerationOptions options;
   options.sampling.temperature = kSampleTemperature;
   options.sampling.seed = seed;
   options.tokens = kCharacters;
-  const auto texts = generate(model, corpus.vocabulary.default_prompt(), options).texts;
-  const std::string text = corpus.vocabulary.decode(texts.front());
+  const Vocabulary& vocabulary = corpus.vocabulary;
+  const std::vector<std::int32_t> prompt = opening.empty()
+                                               ? vocabulary.default_prompt()
+                                               : vocabulary.encode(decode_utf8(opening, "a story"));
+  const auto texts = generate(model, prompt, options).texts;
+  const std::string text = opening + vocabulary.decode(texts.front());
   write_file_durably(path, text + "\n");
   return text;
 }
@@ -169,16 +184,20 @@ void print_text(const Trained& run) {
   if (run.profile != nullptr) std::cout << "\n" << table(*run.profile);
 }
 
-// Throws UsageError if the run belongs to a comparison, whose runs all have the same number of
-// steps.
-void check_longer(const std::string& run, const TrainOptions& trained, Index steps) {
-  for (const char* file : {kResult, kUnfinished}) {
-    if (!is_there(std::filesystem::path(run) / file)) continue;
-    throw UsageError("--steps ", steps, ": the run in ", run,
+// Throws UsageError if a comparison trains `run`, which in a sweep holds back text, and whose runs
+// all have one number of steps: `longer` is the number that was asked for, if it is greater.
+void check_comparison(const std::string& run, const std::string& data,
+                      std::optional<Index> longer) {
+  if (is_there(std::filesystem::path(run) / kUnfinished))
+    throw UsageError("--resume ", run,
+                     ": a comparison has begun this run and goes on with it if its command is "
+                     "repeated; ",
+                     run, "/run.json has that command");
+  if (longer && is_there(std::filesystem::path(run) / kResult))
+    throw UsageError("--steps ", *longer, ": the run in ", run,
                      " belongs to a comparison, whose runs have one length; begin a new run with "
                      "its weights by headcount train --init ",
-                     shell_word(run), " --data ", shell_word(trained.data), " --steps ", steps);
-  }
+                     shell_word(run), " --data ", shell_word(data), " --steps ", *longer);
 }
 
 // The options of the run that --resume names. Other flags may repeat its settings and raise its
@@ -194,19 +213,21 @@ TrainOptions resumed_options(const CommandLine& line) {
   put_flags(line, given);
   const TrainOptions options = resolve_training(given);
   const nlohmann::ordered_json now = to_json(options);
+  std::optional<Index> longer;
   for (const Setting& setting : training_settings()) {
     const std::string& name = setting.name;
     const nlohmann::json was = before.value(name, setting.standard.value),
                          is = now.value(name, setting.standard.value);
     if (was == is) continue;
     if (name == "steps" && options.steps > trained.steps) {
-      check_longer(run, trained, options.steps);
+      longer = options.steps;
       continue;
     }
     throw UsageError("--", name, " is ", is.dump(), ", but the run in ", run, " has ",
                      was.is_null() ? "none" : was.dump(),
                      "; leave the flag out, or start a new run");
   }
+  check_comparison(run, trained.data, longer);
   return options;
 }
 
@@ -225,20 +246,16 @@ std::string longer_note(const TrainOptions& options, Index steps_before, Index s
          " steps from the start";
 }
 
-// Kinds of the layers of an attention, in turn.
-std::vector<const AttentionKind*> kinds_of(const std::string& attention) {
-  std::vector<const AttentionKind*> kinds;
-  for (const LayerSpec& layer : parse_attention_spec(attention).cycle) kinds.push_back(layer.kind);
-  return kinds;
-}
-
 // The options of a new run. With --init its model is that of the folder, and preset, configuration
 // and flags may repeat the settings of that model, but change only those of UseOfWeights::start.
 TrainOptions new_options(const CommandLine& line) {
   Given given(training_settings());
+  given.put("data", kDefaultData);
   const std::string* const attention = line.setting("attention");
   put_preset_or_config(line, given, [&](const std::string& of_config) {
-    return attention != nullptr && kinds_of(*attention) != kinds_of(of_config);
+    return attention != nullptr && !std::ranges::equal(parse_attention_spec(*attention).cycle,
+                                                       parse_attention_spec(of_config).cycle, {},
+                                                       &LayerSpec::kind, &LayerSpec::kind);
   });
   put_flags(line, given);
   const std::string init = given.text("init");
@@ -291,15 +308,6 @@ struct Job {
   std::optional<RunFolder> folder;  // rank 0 has it
 };
 
-// Throws UsageError if a comparison has begun the run: in a sweep it holds back text.
-void refuse_begun_by_comparison(const std::string& run) {
-  if (!is_there(std::filesystem::path(run) / kUnfinished)) return;
-  throw UsageError("--resume ", run,
-                   ": a comparison has begun this run and goes on with it if its command is "
-                   "repeated; ",
-                   run, "/run.json has that command");
-}
-
 // Loads text and learner of `options`, or of the run that --resume names, and opens its folder.
 Job begin(const CommandLine& line, const std::string& command, TrainOptions options, Ranks& ranks) {
   const bool resumes = line.has("resume"), writes = ranks.rank() == 0;
@@ -312,7 +320,6 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
       RunFolder::finish_replacement(run);
     }
     wait_for_all(ranks);
-    refuse_begun_by_comparison(run);
     // Read again, now that the lock keeps other processes from changing them.
     steps_before = read_run_options(run).steps;
     options = found_from_here(resumed_options(line), run);
@@ -413,7 +420,8 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   if (!writes) return 0;
   const LanguageModel& model = *job.learner.model;
   const std::filesystem::path sample_file = job.folder->sample(outcome.last.step);
-  const std::string sample = write_sample(model, job.corpus, job.options.seed, sample_file);
+  const std::string sample =
+      write_sample(model, job.corpus, story_opening(job.options), job.options.seed, sample_file);
   const Trained trained{job.options,        job.corpus, outcome, model.parameters().element_count(),
                         job.folder->path(), profile};
   if (json) {
@@ -422,7 +430,12 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   print_text(trained);
   // If answers alone were learned, the rest of a sample is noise.
-  if (!job.corpus.only_answers) {
+  if (job.corpus.only_answers) {
+    constexpr Index kShown = 3;
+    std::cout << "\nquestions (more by headcount ask --from "
+              << shell_word(job.folder->path().string()) << "):\n";
+    print_questions(model, job.corpus, kShown);
+  } else {
     std::cout << "\nsample, temperature " << kSampleTemperature << " (" << sample_file.string()
               << "):\n"
               << sample << '\n';

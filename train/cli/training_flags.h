@@ -10,6 +10,9 @@
 
 namespace headcount {
 
+/// Text that runs and comparisons take by default.
+inline constexpr const char* kDefaultData = "recall";
+
 /// Settings of commands that train besides those of training; none of them changes a result.
 SettingList run_settings();
 /// Applies the values of `run_settings`: sets the number of threads, switches folder locks on or

@@ -198,7 +198,7 @@ std::vector<std::string> notes(const ComparisonResult& result) {
   return sentences;
 }
 
-std::string results_table(const ComparisonResult& result, Format format) {
+std::string results_table(const ComparisonResult& result, Format format, std::size_t width) {
   std::vector<std::string_view> keys = {"attention", "params", "kv_cache_bytes_per_token"};
   const std::size_t seeds = result.seeds.size();
   if (std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; }))
@@ -212,7 +212,9 @@ std::string results_table(const ComparisonResult& result, Format format) {
   if (result.question.metric != Metric::loss) keys.push_back("cost_median");
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});
   std::string text =
-      text_table(selected(comparison_columns(result), keys), result.variants, format);
+      narrow_table(selected(comparison_columns(result), keys), result.variants, format, width,
+                   {"pareto", "train_tokens_per_second", "bits_per_character", "params", "learned",
+                    "excess_over_entropy"});
   if (format == Format::markdown) text += '\n';
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
@@ -232,8 +234,8 @@ std::string results_table(const ComparisonResult& result, Format format) {
   return text;
 }
 
-std::string comparison_table(const ComparisonResult& result, Format format) {
-  std::string text = results_table(result, format);
+std::string comparison_table(const ComparisonResult& result, Format format, std::size_t width) {
+  std::string text = results_table(result, format, width);
   const char* const end = format == Format::markdown ? "\n\n" : "\n";
   for (const std::vector<std::string>& sentences : {notes(result), verdict_notes(result)}) {
     for (const std::string& sentence : sentences) text += sentence + end;

@@ -28,10 +28,13 @@ std::string run_name(const VariantResult& variant, const RunResult& run);
 /// failed at values which the sweep did not choose, and foreign runs.
 std::vector<std::string> notes(const ComparisonResult& result);
 
-/// Table for people with one row per attention, followed by failures, baselines and the sweep.
-std::string results_table(const ComparisonResult& result, Format format = Format::text);
+/// Table for people with one row per attention, at most `width` wide if that is not 0, followed by
+/// failures, baselines and the sweep.
+std::string results_table(const ComparisonResult& result, Format format = Format::text,
+                          std::size_t width = 0);
 /// results_table followed by all notes, one a line.
-std::string comparison_table(const ComparisonResult& result, Format format = Format::text);
+std::string comparison_table(const ComparisonResult& result, Format format = Format::text,
+                             std::size_t width = 0);
 /// CSV (RFC 4180) with one row per attention and a header of column names.
 std::string comparison_csv(const ComparisonResult& result);
 

@@ -1,11 +1,13 @@
 // headcount ask and headcount data: questions of built-in texts, and the texts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "data/built_in.h"
 #include "data/corpus.h"
+#include "data/tales.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -35,7 +37,12 @@ TEST(StoryQuestions, EndWhereTheAnswerBegins) {
 TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
   const TrainFolder folder;
   for (const std::string text : {"tales", "recall"}) {
-    ASSERT_EQ(folder.headcount(kTiny + "--data " + text + " --out " + text).exit_code, 0);
+    const ProgramResult trained = folder.headcount(kTiny + "--data " + text + " --out " + text);
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    EXPECT_EQ(trained.out.find("\nquestions (more by headcount ask --from recall):\n") !=
+                  std::string::npos,
+              text == "recall")
+        << "in place of a sample, which only stories have";
     const ProgramResult shown = folder.headcount("ask --questions 3 --from " + text);
     EXPECT_NE(shown.out.find(" of 3 right\n"), std::string::npos) << shown.out << shown.err;
     const json asked = json::parse(folder.headcount("ask --questions 3 --json --from " + text).out);
@@ -49,6 +56,10 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
       EXPECT_TRUE(said.starts_with(answer["first"][0]["character"].get<std::string>()));
     }
   }
+  const std::string sample = folder.headcount("sample --from tales --tokens 9").out;
+  EXPECT_TRUE(std::ranges::any_of(tales_names().people,
+                                  [&](std::string_view name) { return sample.starts_with(name); }))
+      << "stories begin with a name: " << sample;
   const json own = json::parse(folder.headcount("ask --json --from tales --text Tom").out);
   EXPECT_EQ(own["answers"][0]["prompt"], "Tom");
   EXPECT_FALSE(own["answers"][0].contains("right"));

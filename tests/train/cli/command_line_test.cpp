@@ -38,7 +38,7 @@ std::set<std::string> flags_in(const std::string& text) {
 // What a command's help says before its examples.
 std::string help_of(const std::string& command) {
   const TemporaryFolder folder;
-  const ProgramResult result = run_program({command, "--help"}, folder.path());
+  const ProgramResult result = run_program({command, "--help", "all"}, folder.path());
   EXPECT_EQ(result.exit_code, 0) << command;
   return result.out.substr(0, result.out.find("\nExamples:"));
 }

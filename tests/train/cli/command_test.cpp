@@ -1,6 +1,7 @@
 // `headcount train` as its users meet it: outputs, run folder, reproducibility.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -271,7 +272,7 @@ TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGive
   EXPECT_EQ(lookup["positions"], "none");
   EXPECT_EQ(lookup["lr"], 0.5);
   EXPECT_EQ(config("--data tales")["dim"], 64);
-  EXPECT_EQ(config("")["dim"], 64);  // tales, too
+  EXPECT_EQ(config("")["dim"], 64);  // recall, too
   EXPECT_EQ(config("--data text.txt")["dim"],
             find_setting(model_settings(), "dim")->standard.value);
   EXPECT_EQ(config("--data lookup --preset nanogpt-cpu")["dim"], 128);
@@ -317,6 +318,37 @@ TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
   EXPECT_DOUBLE_EQ(object.at("answer_baselines").at("guesser").get<double>(), 0.25);
   EXPECT_EQ(object.at("entropy_per_character").get<double>(), 0);
   EXPECT_GT(object.at("val_loss").get<double>(), object.at("entropy_per_character").get<double>());
+}
+
+TEST(HelpCommand, ShowsTheUsualFlagsOnOneScreen) {
+  const TrainFolder folder;
+  for (const std::string command : {"train", "compare", "cost"}) {
+    const std::string help = folder.headcount(command + " --help").out;
+    EXPECT_LE(std::ranges::count(help, '\n'), 60) << help;
+    for (const char* const shown : {"--attention ", "--context ", " --help all lists "})
+      EXPECT_NE(help.find(shown), std::string::npos) << shown;
+    EXPECT_LT(help.size(), folder.headcount(command + " --help all").out.size());
+  }
+  expect_refusal(folder.headcount("train --help 3"), kUsage, {"--help takes no value but all"},
+                 "help");
+}
+
+// The sizes are those of `cost` without flags.
+TEST(HelpCommand, ExplainsEachAttention) {
+  const TrainFolder folder;
+  for (const AttentionKind* kind : attention_kinds()) {
+    const ProgramResult result = folder.headcount("help " + std::string(kind->name));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    for (const std::string_view part : {kind->formula, kind->source})
+      EXPECT_NE(result.out.find(part), std::string::npos) << part;
+    EXPECT_FALSE(kind->formula.empty()) << kind->name;
+    for (const Setting& setting : kind->settings())
+      EXPECT_NE(result.out.find("--" + setting.name + "  "), std::string::npos) << setting.name;
+  }
+  const std::string mla = folder.headcount("help mla").out;
+  EXPECT_NE(mla.find("a token: latent 48, rope_key 16\n"), std::string::npos) << mla;
+  EXPECT_NE(mla.find("a sequence: nothing\n"), std::string::npos) << mla;
+  EXPECT_NE(mla.find("mlaN+M"), std::string::npos) << mla;
 }
 
 }  // namespace

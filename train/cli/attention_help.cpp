@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <iostream>
+
+#include "autograd/base/text.h"
+#include "autograd/base/utf8.h"
+#include "models/plan.h"
+#include "nn/attention/costs.h"
+#include "train/cli/commands.h"
+#include "train/units.h"
+
+namespace headcount {
+
+namespace {
+
+// Prints words in lines of 100 characters, all but the first indented by `indent`.
+void print_words(std::string_view text, std::size_t indent) {
+  constexpr std::size_t kWidth = 100;
+  std::size_t column = 0;
+  for (const std::string_view word : split_text(text, ' ')) {
+    if (column + 1 + character_count(word) > kWidth) {
+      std::cout << '\n' << std::string(indent, ' ');
+      column = indent;
+    } else if (column > 0) {
+      std::cout << ' ';
+      ++column;
+    }
+    std::cout << word;
+    column += character_count(word);
+  }
+  std::cout << '\n';
+}
+
+// What the layer keeps of a token, or of a sequence: "latent 48, rope_key 16".
+std::string parts_text(const AttentionPlan& layer, bool of_sequence) {
+  std::string text;
+  for (const Kept& kept : cache_parts(layer)) {
+    if (kept.per_sequence != of_sequence) continue;
+    text += (text.empty() ? "" : ", ") + kept.name + " " + std::to_string(kept.numbers());
+    if (kept.block > 0 && !of_sequence) text += " for every " + counted(kept.block, "token");
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+// What numbers after the name stand for: "mlaN+M: --kv-rank N, --rope-dim M"; empty if there are
+// none.
+std::string numbers_text(const AttentionKind& kind) {
+  constexpr const char* kLetters[] = {"N", "M"};
+  std::string word(kind.name), meaning;
+  for (std::size_t i = 0; i < kind.numbers.size() && !kind.numbers[i].empty(); ++i) {
+    word += (i == 0 ? "" : "+") + std::string(kLetters[i]);
+    meaning += (i == 0 ? "" : ", ") + ("--" + std::string(kind.numbers[i])) + " " + kLetters[i];
+  }
+  return meaning.empty() ? "" : word + ": " + meaning + "\n";
+}
+
+}  // namespace
+
+void print_attention_help(const AttentionKind& kind) {
+  Given given(model_settings());
+  given.put("attention", std::string(kind.name));
+  const ModelPlan model = resolve_model(given);
+  const AttentionPlan& layer = model->layer_attention(0);
+  print_words(std::string(kind.name) + ": " + as_flags(kind.summary), 2);
+  if (!kind.formula.empty()) print_words("head i: " + std::string(kind.formula), 2);
+  if (!kind.source.empty()) std::cout << "source: " << kind.source << '\n';
+  std::cout << numbers_text(kind) << "\nsettings of its own\n";
+  const SettingList own = kind.settings();
+  for (const Setting& setting : own)
+    print_words("  --" + setting.name + "  " + help_text(setting), 6);
+  std::string others = "settings of all attentions (headcount train --help all):";
+  for (const auto& [name, value] : layer.values().items()) {
+    if (std::ranges::count(own, name, &Setting::name) == 0) others += " --" + name;
+  }
+  print_words(others, 2);
+  std::cout << "\ncache of a layer with " << counted(layer.heads, "head") << ' ' << layer.head_dim
+            << " wide, in numbers\n";
+  print_words("  a token: " + parts_text(layer, false), 4);
+  print_words("  a sequence: " + parts_text(layer, true), 4);
+}
+
+}  // namespace headcount
