@@ -12,11 +12,7 @@ namespace {
 
 std::string short_number(double value, double base, const std::array<const char*, 7>& units) {
   std::size_t unit = 0;
-  while (value >= base * (unit == 0 ? 100 : 1) && unit + 1 < units.size()) {
-    if (unit == 0 && value < 1e5) break;
-    value /= base;
-    ++unit;
-  }
+  for (; value >= (unit == 0 ? 1e5 : base) && unit + 1 < units.size(); ++unit) value /= base;
   return unit == 0 ? formatted("%.0f%s", value, units[0])
                    : formatted("%.4g %s", value, units[unit]);
 }

@@ -3,6 +3,7 @@
 
 #include "autograd/base/text.h"
 #include "models/attention_map.h"
+#include "models/checkpoint/durable.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
@@ -22,9 +23,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::array<const char*, 5> kShades = {"·", "░", "▒", "▓", "█"};
+
 const std::vector<Flag> kAttendFlags = {
     {"from", "run folder or checkpoint folder", true},
     {"text", "text to attend over, no longer than the model's context", true},
+    {"out", "also draw the maps to this SVG file", true},
     kAllowNonFinite,
     {"json", "print one JSON object instead of the maps", false}};
 
@@ -104,11 +108,20 @@ std::vector<std::string> labels(std::span<const std::int32_t> tokens,
   return all;
 }
 
+// The least weight of each shade.
+std::string legend() {
+  std::string text = "0 ·";
+  for (std::size_t i = 0; i < kWeightShades.size(); ++i)
+    text += ", " + shortest_text(kWeightShades[i]) + " " + kShades[i + 1];
+  return text;
+}
+
 void print_map(const HeadMap& map, const std::vector<std::string>& labels) {
-  static constexpr std::array<const char*, 5> kShades = {"·", "░", "▒", "▓", "█"};
-  std::string out = "  ";
-  for (const std::string& label : labels) out += label;
-  out += "  entropy\n";
+  std::string out = "  ", tens = "  ";
+  for (std::size_t i = 0; i < labels.size(); ++i) out += labels[i];
+  for (std::size_t i = 0; i < labels.size(); i += 10)
+    tens += formatted("%-10zu", i + 1).substr(0, labels.size() - i + 9);
+  out = tens.substr(0, tens.find_last_not_of(' ') + 1) + "\n" + out + "  entropy, nats\n";
   for (Index query = 0; query < map.length; ++query) {
     out += labels[static_cast<std::size_t>(query)] + " ";
     const std::span<const Real> row = map.row(query);
@@ -119,6 +132,43 @@ void print_map(const HeadMap& map, const std::vector<std::string>& labels) {
     out += formatted("  %.2f\n", map.entropy(query));
   }
   std::cout << out;
+}
+
+// The maps as SVG: a row of them for each layer, darker squares for greater weights.
+std::string svg_of(const std::vector<ShownLayer>& layers, const std::vector<std::string>& labels) {
+  constexpr std::size_t kCell = 12;
+  const std::size_t side = kCell * (labels.size() + 3);
+  std::size_t across = 1, down = 0;
+  std::string body;
+  const auto write = [&](std::size_t x, std::size_t y, const std::string& text) {
+    body += formatted("<text x=\"%zu\" y=\"%zu\">", x, y);
+    for (const char c : text) body += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+    body += "</text>\n";
+  };
+  for (const ShownLayer& layer : layers) {
+    across = std::max(across, layer.heads.size());
+    for (std::size_t i = 0; i < layer.heads.size(); ++i) {
+      const auto& [number, map] = layer.heads[i];
+      const std::size_t left = i * side + 2 * kCell, top = down + 3 * kCell;
+      write(left, down + kCell, formatted("layer %td, head %td", layer.number, number));
+      for (std::size_t at = 0; at < labels.size(); ++at) {
+        write(left + at * kCell, top - 2, labels[at]);
+        write(left - kCell, top + (at + 1) * kCell - 2, labels[at]);
+        const std::span<const Real> row = map.row(static_cast<Index>(at)).first(at + 1);
+        for (std::size_t key = 0; key <= at; ++key) {
+          body += formatted("<rect x=\"%zu\" y=\"%zu\" fill-opacity=\"%.3f\"/>\n",
+                            left + key * kCell, top + at * kCell, static_cast<double>(row[key]));
+        }
+      }
+    }
+    down += layer.heads.empty() ? 0 : side + kCell;
+  }
+  return formatted(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%zu\" height=\"%zu\" "
+             "font-family=\"monospace\" font-size=\"10\">\n"
+             "<style>svg { background: white } rect { width: %zupx; height: %zupx }</style>\n",
+             across * side, down, kCell, kCell) +
+         body + "</svg>\n";
 }
 
 Json layer_json(const ShownLayer& layer) {
@@ -155,13 +205,16 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
       shown_layers(attention_maps(*run.model, tokens,
                                   rounding.rounds() ? std::optional(rounding) : std::nullopt),
                    run.model->plan(), options);
+  const std::vector<std::string> characters = labels(tokens, run.vocabulary);
+  if (line.has("out")) write_file_durably(line.get("out"), svg_of(layers, characters));
   if (line.has("json")) {
     Json all = Json::array();
     for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
     std::cout << Json({{"text", line.get("text")}, {"layers", all}}).dump(2) << '\n';
     return 0;
   }
-  const std::vector<std::string> characters = labels(tokens, run.vocabulary);
+  std::cout << "a row for each query, a column for each key it reads; weights from " << legend()
+            << '\n';
   for (const ShownLayer& layer : layers) {
     if (layer.heads.empty()) {
       std::cout << "layer " << layer.number << ": " << layer.attention

@@ -76,10 +76,12 @@ std::string ComparisonProgress::head() const {
   if (steps_done_ == 0 || to_do <= 0) return text;
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  text += ", " + eta_text(seconds, steps_done_, to_do);
+  const std::string needed = eta_text(seconds, steps_done_, to_do),
+                    all = eta_text(seconds, steps_done_, to_do + steps_possible_);
+  text += ", " + needed;
   if (possible_ > 0) {
-    text += ", with " + std::to_string(possible_) + " more that may be needed " +
-            eta_text(seconds, steps_done_, to_do + steps_possible_);
+    text += ", with " + std::to_string(possible_) + " more that may be needed";
+    if (all != needed) text += " " + all;
   }
   return text;
 }

@@ -52,12 +52,26 @@ TEST_F(AttendCommand, DrawsARowForEachCharacterOfEachHead) {
   const ProgramResult result = attend("run", "4 is\n");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<std::string> lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 2u * 2 * 7) << result.out;
-  EXPECT_EQ(lines[0], "layer 1 (mha), head 1");
-  EXPECT_EQ(lines[1], "  4 is↵  entropy");
-  EXPECT_EQ(lines[2], "4 █      0.00") << "the first character sees itself alone";
-  EXPECT_TRUE(lines[6].starts_with("↵ ")) << lines[6];
-  EXPECT_EQ(lines[21], "layer 2 (mha), head 2");
+  ASSERT_EQ(lines.size(), 1 + 2u * 2 * 8) << result.out;
+  EXPECT_TRUE(lines[0].ends_with("0 ·, 0.03 ░, 0.1 ▒, 0.3 ▓, 0.6 █")) << lines[0];
+  EXPECT_EQ(lines[1], "layer 1 (mha), head 1");
+  EXPECT_EQ(lines[2], "  1");
+  EXPECT_EQ(lines[3], "  4 is↵  entropy, nats");
+  EXPECT_EQ(lines[4], "4 █      0.00") << "the first character sees itself alone";
+  EXPECT_TRUE(lines[8].starts_with("↵ ")) << lines[8];
+  EXPECT_EQ(lines[25], "layer 2 (mha), head 2");
+}
+
+TEST_F(AttendCommand, NumbersEveryTenthColumnAndDrawsAnSvg) {
+  const ProgramResult result = attend("run", "4 is 4 is 4 is", "--layer 1 --head 2 --out map.svg");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(lines_of(result.out)[2], "  1         11");
+  const std::string svg = folder_->contents("map.svg");
+  EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n")) << svg;
+  std::size_t squares = 0;
+  for (auto at = svg.find("<rect "); at != svg.npos; at = svg.find("<rect ", at + 1)) ++squares;
+  EXPECT_EQ(squares, 14u * 15 / 2) << "one for each pair";
+  EXPECT_NE(svg.find(">layer 1, head 2<"), std::string::npos) << svg;
 }
 
 TEST_F(AttendCommand, ReadsKeysThroughARoundedCache) {
@@ -75,8 +89,8 @@ TEST_F(AttendCommand, ShowsOneLayerAndOneHead) {
   const ProgramResult result = attend("run", "16 is", "--layer 2 --head 2");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<std::string> lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 7u) << result.out;
-  EXPECT_EQ(lines[0], "layer 2 (mha), head 2");
+  ASSERT_EQ(lines.size(), 9u) << result.out;
+  EXPECT_EQ(lines[1], "layer 2 (mha), head 2");
 }
 
 TEST_F(AttendCommand, HasAllWeightsAsJson) {
@@ -105,9 +119,9 @@ TEST_F(AttendCommand, SaysInOneLineWhichLayersHaveNoScores) {
   const ProgramResult result = attend("pattern", "9 is", "--head 1");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<std::string> lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 7u) << result.out;
-  EXPECT_EQ(lines[0], "layer 1: delta has no scores, it keeps a state");
-  EXPECT_EQ(lines[1], "layer 2 (mqa), head 1");
+  ASSERT_EQ(lines.size(), 9u) << result.out;
+  EXPECT_EQ(lines[1], "layer 1: delta has no scores, it keeps a state");
+  EXPECT_EQ(lines[2], "layer 2 (mqa), head 1");
   EXPECT_EQ(json::parse(attend("pattern", "9 is", "--json").out)["layers"][0]["heads"],
             json::array());
   expect_refusal(attend("state", "9 is"), 2, {"there is no map: delta has no scores"}, "delta");
