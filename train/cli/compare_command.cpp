@@ -58,13 +58,14 @@ const std::vector<Flag>& compare_flags() {
   return flags;
 }
 
-// Parses a list of attentions; an error names the setting.
+// Parses a list of attentions, or of controls; an error names the setting.
+template <bool kControls>
 std::string checked_attentions(std::string_view list) {
   try {
     parse_attention_specs(list);
     return std::string(list);
   } catch (const SettingError& error) {
-    throw SettingError("`attention`: ", error.what());
+    throw SettingError("`", kControls ? "control" : "attention", "`: ", error.what());
   }
 }
 
@@ -114,7 +115,12 @@ const SettingList& compare_settings() {
         {{"attention",
           "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; " +
               other_defaults(),
-          Text{checked_attentions}, default_attentions(kDefaultData)},
+          Text{checked_attentions<false>}, default_attentions(kDefaultData)},
+         {"control",
+          "attentions too small for the text, such as mha@4,mhax2, which are compared, too. Unless "
+          "each is shown to cost more than the tolerance, nothing is decided; and of losses, a "
+          "quarter of the least that one costs is the tolerance if it is below the default",
+          Text{checked_attentions<true>}},
          {"tolerance",
           "an attention is enough if it is worse than the reference by less than this: in nats per "
           "character of loss, in percentage points of right answers, or in percent more steps; "
@@ -202,6 +208,13 @@ ComparisonOptions read_comparison_options(const Given& given, const Given& commo
                                             ? given.text("attention")
                                             : std::string(default_attentions(common.text("data"))));
   Question& question = options.question;
+  if (given.has("control")) {
+    for (const AttentionSpec& control : parse_attention_specs(given.text("control"))) {
+      auto same = std::ranges::find(options.specs, control.cycle, &AttentionSpec::cycle);
+      if (same == options.specs.end()) same = options.specs.insert(same, control);
+      question.controls.push_back(same->text);
+    }
+  }
   if (given.has("reference")) question.reference = given.text("reference");
   if (given.has("tolerance")) question.tolerance = given.number("tolerance");
   question.intervals = given.on("intervals");

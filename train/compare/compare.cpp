@@ -20,13 +20,14 @@ namespace headcount {
 
 namespace {
 
-// Tuning loss of one variant at each value of the sweep; candidates are in the order of the values.
+// Figure that one variant is tuned by, at each value of the sweep; candidates are in the order of
+// the values.
 std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
                               const NeededRuns::Chosen& chosen,
-                              const std::vector<std::optional<double>>& losses) {
+                              const std::vector<std::optional<double>>& figures) {
   std::vector<SweptValue> all;
-  for (std::size_t i = 0; i < losses.size(); ++i)
-    all.push_back({sweep.values[i], losses[i], &variant.candidates[i] == chosen.candidate});
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    all.push_back({sweep.values[i], figures[i], &variant.candidates[i] == chosen.candidate});
   return all;
 }
 
@@ -163,7 +164,7 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ne
     VariantResult& variant = result.variants.emplace_back(
         variant_result(planned, chosen, plan.corpus.vocabulary.size()));
     if (plan.options.sweep) {
-      variant.swept = swept(*plan.options.sweep, planned, chosen, runs.tuning_losses(i, statuses));
+      variant.swept = swept(*plan.options.sweep, planned, chosen, runs.tuning_figures(i, statuses));
     }
     read(plan.passage, chosen, plan.corpus, result.passage, variant);
     for (std::size_t run = 0; run < chosen.outcomes.size(); ++run) {
@@ -189,7 +190,6 @@ std::string_view default_attentions(std::string_view data) {
 ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpus) {
   std::vector<PlannedVariant> variants = plan_comparison(common, options.specs, options.match,
                                                          options.sweep, corpus.vocabulary.size());
-  require_answerable(options.question, options.specs, corpus);
   // All candidates have the same text and context.
   const TrainOptions& any = variants.front().candidates.front().options;
   const Index context = any.model->context;
@@ -209,6 +209,7 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
     };
     options.question.reference = std::ranges::max_element(variants, {}, cache_bytes)->spec;
   }
+  require_answerable(options.question, options.specs, corpus);
   std::vector<ModelPlan> models;
   for (const PlannedVariant& variant : variants)
     models.push_back(variant.candidates.front().options.model);

@@ -41,9 +41,13 @@ inline constexpr Named<Metric> kMetrics[] = {
 struct Question {
   Metric metric = Metric::loss;
   std::string reference;  ///< spec of an attention; empty: the one with the largest cache
+  /// Specs of attentions too small for the text, such as a window of four tokens. While one of them
+  /// is not shown to cost more than the tolerance, the comparison decides nothing.
+  std::vector<std::string> controls = {};
   /// Largest tolerated cost. For losses in nats per character, by default a hundredth of the
-  /// reference's loss, but at least 0.001; for answers in percentage points, by default 5; for
-  /// steps in percent more than the reference's, by default 25.
+  /// reference's loss or, if that is less, a quarter of what the cheapest control loses, but at
+  /// least 0.001; for answers in percentage points, by default 5; for steps in percent more than
+  /// the reference's, by default 25.
   std::optional<double> tolerance;
   SeedRange seeds;
   bool intervals = true;  ///< confidence intervals; without them nothing is decided
@@ -126,8 +130,10 @@ struct Reading {
 
 /// One value of a sweep, tried for one attention.
 struct SweptValue {
-  std::string value;           ///< as it was given
-  std::optional<double> loss;  ///< tuning loss, mean over the first seeds; none if a run failed
+  std::string value;  ///< as it was given
+  /// Mean over the first seeds of the tuning loss or, if steps are compared, of steps_taken; none
+  /// if a run failed.
+  std::optional<double> loss;
   bool chosen = false;
 };
 

@@ -11,15 +11,6 @@ bool all_ended(std::span<const RunStatus> outcomes) {
   return std::ranges::all_of(outcomes, &RunStatus::ended);
 }
 
-std::optional<double> tuning_loss(std::span<const RunStatus> outcomes) {
-  double sum = 0;
-  for (const RunStatus& outcome : outcomes) {
-    if (!outcome.result) return std::nullopt;
-    sum += outcome.result->tuning_loss.value();
-  }
-  return sum / static_cast<double>(outcomes.size());
-}
-
 std::vector<RunResult> results(std::span<const RunStatus> outcomes) {
   std::vector<RunResult> all;
   for (const RunStatus& outcome : outcomes) {
@@ -59,6 +50,31 @@ std::size_t NeededRuns::first_run(std::size_t variant, std::size_t candidate) co
   return before * seeds_;
 }
 
+std::optional<double> NeededRuns::tuning_figure(std::span<const RunStatus> outcomes) const {
+  double sum = 0;
+  for (const RunStatus& outcome : outcomes) {
+    if (!outcome.result) return std::nullopt;
+    sum += question_.metric == Metric::steps ? static_cast<double>(steps_taken(*outcome.result))
+                                             : outcome.result->tuning_loss.value();
+  }
+  return sum / static_cast<double>(outcomes.size());
+}
+
+std::optional<std::vector<std::vector<RunResult>>> NeededRuns::control_runs(
+    std::span<const RunStatus> outcomes) const {
+  std::vector<std::vector<RunResult>> controls;
+  for (std::size_t variant = 0; variant < variants_.size(); ++variant) {
+    if (!is_control(question_, variants_[variant].spec)) continue;
+    const auto first_run = best(variant, outcomes);
+    if (!first_run) return std::nullopt;
+    const auto first =
+        of(outcomes, *first_run).first(static_cast<std::size_t>(question_.seeds.first));
+    if (!all_ended(first)) return std::nullopt;
+    controls.push_back(results(first));
+  }
+  return controls;
+}
+
 std::optional<std::size_t> NeededRuns::best(std::size_t variant,
                                             std::span<const RunStatus> outcomes) const {
   const std::size_t candidates = variants_[variant].candidates.size();
@@ -69,10 +85,10 @@ std::optional<std::size_t> NeededRuns::best(std::size_t variant,
     const std::size_t run = first_run(variant, candidate);
     const auto first = of(outcomes, run).first(static_cast<std::size_t>(question_.seeds.first));
     if (!all_ended(first)) return std::nullopt;
-    const std::optional<double> loss = tuning_loss(first);
-    if (best && !(loss && (!least || *loss < *least))) continue;
+    const std::optional<double> figure = tuning_figure(first);
+    if (best && !(figure && (!least || *figure < *least))) continue;
     best = run;
-    least = loss;
+    least = figure;
   }
   return best;
 }
@@ -113,11 +129,12 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunStatus> outco
     if (runs[i].diverged) costs.back() = kDivergedCost;
     lost = lost || runs[i].diverged;
   }
-  Decision decision;
-  if (costs.size() >= first) {
+  const auto controls = control_runs(outcomes);
+  if (controls && costs.size() >= first) {
     const std::vector<RunResult> first_references = results(references.first(first));
     if (why_open_ && !why_open_(first_references).empty()) return;
-    const std::optional<double> limit = tolerance(question_, first_references);
+    const std::optional<double> limit = tolerance(question_, first_references, *controls);
+    Decision decision;
     if (limit) decision = decide(costs, *limit, judge_);
     for (std::size_t seed = 0; seed < decision.seeds; ++seed) need(seed, Need::now);
     if (decision.verdict != Verdict::open || given_up()) return;
@@ -151,14 +168,14 @@ NeededRuns::Chosen NeededRuns::chosen(std::size_t variant,
   return chosen;
 }
 
-std::vector<std::optional<double>> NeededRuns::tuning_losses(
+std::vector<std::optional<double>> NeededRuns::tuning_figures(
     std::size_t variant, std::span<const RunStatus> outcomes) const {
-  std::vector<std::optional<double>> losses;
+  std::vector<std::optional<double>> figures;
   for (std::size_t i = 0; i < variants_[variant].candidates.size(); ++i) {
-    losses.push_back(tuning_loss(of(outcomes, first_run(variant, i))
-                                     .first(static_cast<std::size_t>(question_.seeds.first))));
+    figures.push_back(tuning_figure(of(outcomes, first_run(variant, i))
+                                        .first(static_cast<std::size_t>(question_.seeds.first))));
   }
-  return losses;
+  return figures;
 }
 
 }  // namespace headcount

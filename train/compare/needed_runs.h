@@ -43,17 +43,21 @@ class NeededRuns {
   };
   /// Chosen candidate of an attention. Call it when all needed runs have ended.
   Chosen chosen(std::size_t variant, std::span<const RunStatus> outcomes) const;
-  /// Tuning loss of each candidate of an attention: the mean over the first seeds (1 ...
-  /// SeedRange::first), none if a run of these seeds failed. The candidate with the least is
-  /// chosen. Call it when all needed runs have ended.
-  std::vector<std::optional<double>> tuning_losses(std::size_t variant,
-                                                   std::span<const RunStatus> outcomes) const;
+  /// What candidates of an attention are chosen by, the least of: the tuning loss or, if steps are
+  /// compared, the steps taken, as a mean over the first seeds (1 ... SeedRange::first); none if a
+  /// run of these seeds failed. Call it when all needed runs have ended.
+  std::vector<std::optional<double>> tuning_figures(std::size_t variant,
+                                                    std::span<const RunStatus> outcomes) const;
 
  private:
   std::size_t first_run(std::size_t variant, std::size_t candidate) const;
   std::span<const RunStatus> of(std::span<const RunStatus> outcomes, std::size_t first) const {
     return outcomes.subspan(first, seeds_);
   }
+  std::optional<double> tuning_figure(std::span<const RunStatus> outcomes) const;
+  /// Runs of each control on the first seeds; none while one is under way.
+  std::optional<std::vector<std::vector<RunResult>>> control_runs(
+      std::span<const RunStatus> outcomes) const;
   /// Index of the first run of the best candidate; none while that is unknown.
   std::optional<std::size_t> best(std::size_t variant, std::span<const RunStatus> outcomes) const;
   void need_more(std::size_t variant, std::span<const RunStatus> outcomes,

@@ -128,7 +128,7 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
 std::string why_beaten(const ComparisonResult& result) {
   const Question& question = result.question;
   const VariantResult& than = reference(result);
-  const std::optional<double> limit = tolerance(question, than.runs);
+  const std::optional<double> limit = tolerance(result);
   // Steps say themselves which attention learns sooner.
   if (!limit || !question.intervals || question.metric == Metric::steps) return "";
   const Judge judge(question.metric, question.seeds);
@@ -150,6 +150,18 @@ std::string why_beaten(const ComparisonResult& result) {
          "train longer or, if that changes nothing, let " + best->spec + " be the reference";
 }
 
+std::string why_control_passes(const ComparisonResult& result) {
+  for (const VariantResult& v : result.variants) {
+    if (!is_control(result.question, v.spec) || v.verdict == Verdict::not_enough) continue;
+    return v.spec + ", a control, is " +
+           (v.verdict == Verdict::enough ? "enough"
+                                         : "not shown to "
+                                           "cost more than the tolerance") +
+           ", so that nothing is at stake here: train longer, take more seeds, or another text";
+  }
+  return "";
+}
+
 namespace {
 
 // Training losses of an attention: means over its runs, point by point, up to the end of the
@@ -168,7 +180,7 @@ std::vector<double> mean_curve(std::span<const RunResult> runs) {
 std::optional<double> fall_at_end(const VariantResult& variant, const ComparisonResult& result) {
   if (result.question.metric == Metric::steps) return std::nullopt;  // runs end when they learned
   const std::vector<double> curve = mean_curve(variant.runs);
-  const std::optional<double> limit = tolerance(result.question, reference(result).runs);
+  const std::optional<double> limit = tolerance(result);
   const std::size_t tenth = curve.size() / 10;
   if (tenth < 2 || !limit) return std::nullopt;
   const auto variance = [](const Estimate& e) {
@@ -198,9 +210,51 @@ std::string assumption(const Question& question) {
            "over seeds.";
   }
   const char* const how = question.seeds.grows() ? "repeated confidence intervals" : "Student t";
-  return "Verdicts assume that differences are normally distributed over seeds (95 % confidence "
-         "intervals, " +
+  return "Verdicts are tests of non-inferiority, one-sided at 2.5 %, and assume that differences "
+         "are normally distributed over seeds (95 % confidence intervals, " +
          std::string(how) + ").";
+}
+
+// Skewness of `values` beyond which fewer than 5 % of as many normal values are, in two standard
+// errors; none where they are within.
+std::optional<double> skewness_beyond_normal(const std::vector<double>& values) {
+  constexpr std::size_t kLeast = 5;  // of fewer, all are within
+  const auto n = static_cast<double>(values.size());
+  if (values.size() < kLeast) return std::nullopt;
+  const double middle = estimate(values).mean;
+  double squares = 0, cubes = 0;
+  for (const double value : values) {
+    squares += std::pow(value - middle, 2) / n;
+    cubes += std::pow(value - middle, 3) / n;
+  }
+  const double skewness = cubes / std::pow(squares, 1.5);
+  const double errors = 2 * std::sqrt(6 * (n - 2) / ((n + 1) * (n + 3)));
+  return std::abs(skewness) > errors ? std::optional(skewness) : std::nullopt;
+}
+
+// Names the attentions whose differences are too skewed for intervals; empty if none is.
+std::string skewed_text(const ComparisonResult& result) {
+  std::vector<std::string> names;
+  for (const VariantResult& variant : result.variants) {
+    std::vector<double> costs;
+    for (const auto& [seed, cost] : variant.costs) costs.push_back(cost);
+    if (const auto skewness = skewness_beyond_normal(costs))
+      names.push_back(variant.spec + formatted(" (skewness %.1f)", *skewness));
+  }
+  if (names.empty() || result.question.metric != Metric::loss) return "";
+  return "Differences of " + list_text(names) +
+         " are more skewed than normal ones mostly are: do not trust their intervals.";
+}
+
+// Which attentions are enough at other tolerances; empty if nothing is decided.
+std::string sensitivity_text(const ComparisonResult& result) {
+  std::string text;
+  for (const AtTolerance& at : sensitivity(result)) {
+    text += (text.empty() ? "Enough at a tolerance of " : "; ") +
+            formatted("%g %% of the loss: ", at.percent) +
+            (at.enough.empty() ? "none" : list_text(at.enough));
+  }
+  return text + (text.empty() ? "" : ".");
 }
 
 // Says which training losses still fall at their ends; empty if none does.
@@ -259,9 +313,12 @@ std::string end_taken(const std::vector<SweptValue>& swept, std::size_t chosen) 
 // attention whose chosen value is the least or the greatest tried: a value beyond may be better.
 void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& sentences) {
   const std::string setting = swept_setting(result);
-  sentences.push_back("Each attention has the " + setting +
-                      " with the least loss (*) on the last tenth of the training text, on which "
-                      "no run was trained.");
+  sentences.push_back(
+      "Each attention has the " + setting +
+      (result.question.metric == Metric::steps
+           ? " with the fewest steps to learn (*), where a run that did not learn counts all steps."
+           : " with the least loss (*) on the last tenth of the training text, on which no run was "
+             "trained."));
   for (const VariantResult& variant : result.variants) {
     const auto found = std::ranges::find(variant.swept, true, &SweptValue::chosen);
     if (!found->loss) {
@@ -315,6 +372,8 @@ std::vector<std::string> verdict_notes(const ComparisonResult& result) {
   }
   if (!result.variants.empty() && !result.variants.front().swept.empty())
     add_sweep_notes(result, sentences);
+  for (const std::string& text : {sensitivity_text(result), skewed_text(result)})
+    if (judged && !text.empty()) sentences.push_back(text);
   return sentences;
 }
 

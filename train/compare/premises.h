@@ -33,6 +33,11 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
 /// and whatever learns faster would be enough. Takes the variants' costs.
 std::string why_beaten(const ComparisonResult& result);
 
+/// Reason why no verdict can be reached since a control, which must cost something, is not shown to
+/// cost more than the tolerance, a clause as above. What lets a control pass would let anything
+/// pass. Takes the variants' verdicts.
+std::string why_control_passes(const ComparisonResult& result);
+
 /// Rate at which an attention's training loss still falls at its end, nats per 100 steps. None if
 /// it fell by less than the tolerance over the last tenth of the steps (for answers: by less than
 /// 0.01 nats per percentage point of tolerance), or if the fall is within the noise.

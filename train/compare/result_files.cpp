@@ -14,6 +14,7 @@ namespace headcount {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -93,10 +94,9 @@ void require_same(const RunPlan& run, const json& had, const json& basis,
   }
 }
 
-}  // namespace
-
-nlohmann::ordered_json to_json(const std::vector<EvaluationAt>& evaluations) {
-  nlohmann::ordered_json steps = nlohmann::ordered_json::array(), losses = steps, answers = steps;
+// An object of the arrays "steps", "losses" and "answers", which is empty if the text marks none.
+Json to_json(const std::vector<EvaluationAt>& evaluations) {
+  Json steps = Json::array(), losses = steps, answers = steps;
   for (const EvaluationAt& at : evaluations) {
     steps.push_back(at.step);
     losses.push_back(at.loss);
@@ -105,7 +105,7 @@ nlohmann::ordered_json to_json(const std::vector<EvaluationAt>& evaluations) {
   return {{"steps", steps}, {"losses", losses}, {"answers", answers}};
 }
 
-std::vector<EvaluationAt> evaluations_from(const nlohmann::ordered_json& object) {
+std::vector<EvaluationAt> evaluations_from(const Json& object) {
   std::vector<EvaluationAt> evaluations;
   for (std::size_t i = 0; i < object.at("steps").size(); ++i) {
     evaluations.push_back({object["steps"][i], object.at("losses").at(i), {}});
@@ -115,11 +115,10 @@ std::vector<EvaluationAt> evaluations_from(const nlohmann::ordered_json& object)
   return evaluations;
 }
 
-namespace {
+}  // namespace
 
-// Measurements of a run as JSON.
-json numbers(const RunResult& r) {
-  json result = {{"val_loss", r.validation_loss},
+Json to_json(const RunResult& r) {
+  Json result = {{"val_loss", r.validation_loss},
                  {"train_tokens_per_second", r.train_tokens_per_second},
                  {"machine_seconds", r.machine_seconds},
                  {"curve_steps", r.curve_steps},
@@ -136,23 +135,23 @@ json numbers(const RunResult& r) {
   return result;
 }
 
-void read_numbers(const json& result, RunResult& r) {
+RunResult run_result_from(const Json& result) {
+  RunResult r;
   r.validation_loss = result.at("val_loss");
-  r.train_tokens_per_second = result.at("train_tokens_per_second");
-  r.machine_seconds = result.at("machine_seconds");
-  r.curve_steps = result.at("curve_steps").get<std::vector<Index>>();
-  r.curve_losses = result.at("curve_losses").get<std::vector<double>>();
+  r.train_tokens_per_second = result.value("train_tokens_per_second", 0.0);
+  r.machine_seconds = result.value("machine_seconds", 0.0);
+  r.curve_steps = result.value("curve_steps", r.curve_steps);
+  r.curve_losses = result.value("curve_losses", r.curve_losses);
   if (result.contains("learned_at")) r.learned_at = result["learned_at"];
   if (result.contains("evaluations")) r.evaluations = evaluations_from(result["evaluations"]);
   if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
   if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
-  for (const json& at : result.value("answers_by_distance", json::array()))
+  for (const Json& at : result.value("answers_by_distance", Json::array()))
     r.answers_by_distance.push_back({at.at("from"), at.at("asked"), at.at("right")});
-  for (const json& at : result.value("loss_by_position", json::array()))
+  for (const Json& at : result.value("loss_by_position", Json::array()))
     r.loss_by_position.push_back({at.at("from"), at.at("characters"), at.at("loss")});
+  return r;
 }
-
-}  // namespace
 
 json run_basis(const Corpus& corpus) {
   // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
@@ -164,7 +163,7 @@ json run_basis(const Corpus& corpus) {
 void write_run_result(const RunPlan& run, const RunResult& r, const json& basis,
                       const std::string& sharing) {
   // Stores the settings too, because config.json beside it may belong to another run by now.
-  json result = numbers(r);
+  json result = to_json(r);
   result["settings"] = to_json(run.options);
   result["sharing"] = sharing;
   result.update(basis);
@@ -181,11 +180,11 @@ std::optional<RunResult> read_run_result(const RunPlan& run, const json& basis) 
   if (!is_there(result_file(run))) return std::nullopt;
   const json result = read_result(run);
   RunResult r;
-  r.seed = run.options.seed;
   try {
     require_same(run, result, basis, " holds a finished run ");
     read_object(run, run.folder / "config.json");  // throws if it is damaged
-    read_numbers(result, r);
+    r = run_result_from(result);
+    r.seed = run.options.seed;
     // The speed is that of the last start that trained steps; a start at the last step trains none.
     for (const RunStart& start : record_of(run).starts) {
       if (start.from_step >= run.options.steps && start.from_step > 0) continue;

@@ -59,10 +59,11 @@ std::optional<TimeSpent> read_unfinished(const RunPlan& run, const nlohmann::jso
 /// written, is of a run with other settings or another basis.
 void require_same_run(const RunPlan& run, const nlohmann::json& basis);
 
-/// Evaluations as JSON: an object of the arrays "steps", "losses" and "answers", which is empty if
-/// the text marks none.
-nlohmann::ordered_json to_json(const std::vector<EvaluationAt>& evaluations);
-/// Evaluations from what `to_json` returned. Throws nlohmann::json::exception for other JSON.
-std::vector<EvaluationAt> evaluations_from(const nlohmann::ordered_json& json);
+/// Measurements of a run as JSON, but for its seed, version and machine; what was not measured is
+/// absent.
+nlohmann::ordered_json to_json(const RunResult& run);
+/// Measurements from what `to_json` returned, also from less, as earlier versions wrote. Throws
+/// nlohmann::json::exception for other JSON.
+RunResult run_result_from(const nlohmann::ordered_json& json);
 
 }  // namespace headcount

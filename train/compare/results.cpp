@@ -14,19 +14,6 @@ namespace headcount {
 
 namespace {
 
-// Cost of `variant` over `reference`, by seed, on the seeds that both finished.
-std::vector<std::pair<std::uint64_t, double>> paired_costs(const VariantResult& variant,
-                                                           const VariantResult& reference,
-                                                           Metric metric) {
-  std::vector<std::pair<std::uint64_t, double>> costs;
-  for (const RunResult& run : variant.runs) {
-    const auto same = std::ranges::find(reference.runs, run.seed, &RunResult::seed);
-    if (same == reference.runs.end()) continue;
-    if (const auto cost = cost_of(run, *same, metric)) costs.emplace_back(run.seed, *cost);
-  }
-  return costs;
-}
-
 std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>>& costs) {
   std::vector<double> values;
   for (const auto& [seed, cost] : costs) values.push_back(cost);
@@ -64,7 +51,7 @@ std::vector<double> over_runs(const VariantResult& variant, std::span<const std:
 // ones or, if there are none, those that both finished.
 bool dominates(const VariantResult& a, const VariantResult& b, Metric metric,
                std::span<const std::uint64_t> common) {
-  auto costs = paired_costs(a, b, metric == Metric::steps ? metric : Metric::loss);
+  auto costs = paired_costs(a.runs, b.runs, metric == Metric::steps ? metric : Metric::loss);
   if (!common.empty()) {
     std::erase_if(costs, [&](const auto& of_seed) {
       return std::ranges::find(common, of_seed.first) == common.end();
@@ -86,10 +73,10 @@ bool foreign(const RunResult& run, const ComparisonResult& result) {
 void compare_with_reference(VariantResult& v, const ComparisonResult& result, const Judge& judge) {
   const VariantResult& than = reference(result);
   const Question& question = result.question;
-  v.costs = paired_costs(v, than, question.metric);
+  v.costs = paired_costs(v.runs, than.runs, question.metric);
   if (v.costs.empty()) return;
   v.cost = judge.interval(values_of(v.costs));
-  v.difference = judge.interval(values_of(paired_costs(v, than, Metric::loss)));
+  v.difference = judge.interval(values_of(paired_costs(v.runs, than.runs, Metric::loss)));
   if (!question.intervals) v.difference->half_width.reset();
   if (!question.intervals || question.metric != Metric::loss) v.cost->half_width.reset();
 }
@@ -101,10 +88,13 @@ void judge_all(ComparisonResult& result, const Judge& judge) {
   result.undecided = why_open(result, than.runs);
   if (result.undecided.empty()) result.undecided = why_beaten(result);
   if (!result.question.intervals || !result.undecided.empty()) return;
+  const std::optional<double> limit = tolerance(result);
   for (VariantResult& v : result.variants) {
-    if (&v != &than)
-      v.verdict = judge.verdict(deciding_costs(v, than), tolerance(result.question, than.runs));
+    if (&v != &than) v.verdict = judge.verdict(deciding_costs(v, than), limit);
   }
+  result.undecided = why_control_passes(result);
+  if (result.undecided.empty()) return;
+  for (VariantResult& v : result.variants) v.verdict = Verdict::open;
 }
 
 }  // namespace
@@ -206,8 +196,9 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
   if (result.question.metric == Metric::steps) {
     keys.push_back("steps_to_learn_median");
   } else {
-    keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
-                             "learned", "paired_difference_mean"});
+    keys.insert(keys.end(),
+                {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean", "learned",
+                 "paired_difference_mean", "steps_to_reference_loss_median"});
   }
   if (result.question.metric != Metric::loss) keys.push_back("cost_median");
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});

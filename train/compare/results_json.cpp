@@ -29,6 +29,7 @@ std::vector<std::string_view> keys_for_programs(std::string_view name) {
           "answer_accuracy_ci95",
           "learned",
           "steps_to_learn_median",
+          "steps_to_reference_loss_median",
           "paired_difference_mean",
           "paired_difference_ci95",
           "difference_excludes_zero",
@@ -199,73 +200,49 @@ Reading read_reading(const Json& object) {
   return reading;
 }
 
+// Arrays by seed, each with the figure of a run that it holds.
+constexpr std::pair<const char*, const char*> kArrays[] = {
+    {"val_losses", "val_loss"},
+    {"losses_by_position", "loss_by_position"},
+    {"answer_accuracies", "answer_accuracy"},
+    {"answers_by_distance", "answers_by_distance"},
+    {"steps_to_learn", "learned_at"},
+    {"evaluations", "evaluations"},
+    {"tuning_losses", "tuning_loss"},
+    {"train_speeds", "train_tokens_per_second"},
+    {"machine_seconds", "machine_seconds"}};
+
 // Adds to `object` what each run of `variant` measured: arrays by seed.
 void add_runs(Json& object, const VariantResult& variant) {
-  const auto add = [&](const char* key, const auto& get) {
-    object[key] = array_of(variant.runs, get);
-  };
-  using Run = const RunResult&;
-  add("seeds", [](Run run) { return run.seed; });
-  add("val_losses", [](Run run) { return run.validation_loss; });
-  add("losses_by_position", [](Run run) { return to_json(run.loss_by_position); });
-  const auto any = [&](const auto& has) { return std::ranges::any_of(variant.runs, has); };
-  if (any([](Run run) { return run.answer_accuracy.has_value(); }))
-    add("answer_accuracies", [](Run run) { return or_null(run.answer_accuracy); });
-  if (any([](Run run) { return !run.answers_by_distance.empty(); })) {
-    add("answers_by_distance", [](Run run) {
-      return array_of(run.answers_by_distance, [](const AnswersAt& at) -> Json {
-        return {{"from", at.from}, {"asked", at.asked}, {"right", at.right}};
-      });
-    });
+  const auto seed = [](const RunResult& run) { return run.seed; };
+  const Json runs = array_of(variant.runs, [](const RunResult& run) { return to_json(run); });
+  object["seeds"] = array_of(variant.runs, seed);
+  for (const auto& [all, one] : kArrays) {
+    const char* const figure = one;
+    const auto has = [&](const Json& run) { return run.contains(figure); };
+    if (runs.empty() || std::ranges::any_of(runs, has))
+      object[all] = array_of(runs, [&](const Json& run) { return run.value(figure, Json()); });
   }
-  if (any([](Run run) { return run.learned_at.has_value(); })) {
-    add("steps_to_learn", [](Run run) { return run.learned_at ? Json(*run.learned_at) : Json(); });
-  }
-  if (any([](Run run) { return run.evaluations.size() > 1; }))
-    add("evaluations", [](Run run) { return to_json(run.evaluations); });
-  if (any([](Run run) { return run.tuning_loss.has_value(); }))
-    add("tuning_losses", [](Run run) { return or_null(run.tuning_loss); });
-  add("train_speeds", [](Run run) { return run.train_tokens_per_second; });
-  add("machine_seconds", [](Run run) { return run.machine_seconds; });
-  add("curves", [](Run run) -> Json {
-    return {{"steps", run.curve_steps}, {"losses", run.curve_losses}};
+  object["curves"] = array_of(runs, [](const Json& run) -> Json {
+    return {{"steps", run.at("curve_steps")}, {"losses", run.at("curve_losses")}};
   });
 }
 
+// Earlier versions wrote fewer of these arrays.
 std::vector<RunResult> read_runs_of(const Json& object) {
-  std::vector<RunResult> runs(object.at("seeds").size());
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    RunResult& run = runs[i];
-    // Earlier versions wrote fewer of these arrays.
-    const auto of_run = [&](const char* key) {
-      const auto found = object.find(key);
-      return found == object.end() ? Json() : found->at(i);
-    };
-    run.seed = of_run("seeds");
-    run.validation_loss = of_run("val_losses");
-    const Json by_position = {{"ranges", of_run("losses_by_position")}};
-    run.loss_by_position = read_array(by_position, "ranges", [](const Json& at) {
-      return LossAt{at.at("from"), at.at("characters"), at.at("loss")};
-    });
-    const Json by_distance = {{"ranges", of_run("answers_by_distance")}};
-    run.answers_by_distance = read_array(by_distance, "ranges", [](const Json& at) {
-      return AnswersAt{at.at("from"), at.at("asked"), at.at("right")};
-    });
-    const auto number = [&](const char* key) {
-      const Json value = of_run(key);
-      return value.is_null() ? std::nullopt : std::optional(value.get<double>());
-    };
-    run.answer_accuracy = number("answer_accuracies");
-    run.tuning_loss = number("tuning_losses");
-    if (const auto step = number("steps_to_learn")) run.learned_at = static_cast<Index>(*step);
-    if (const Json evaluated = of_run("evaluations"); !evaluated.is_null())
-      run.evaluations = evaluations_from(evaluated);
-    run.train_tokens_per_second = number("train_speeds").value_or(0);
-    run.machine_seconds = number("machine_seconds").value_or(0);
-    if (const Json curve = of_run("curves"); !curve.is_null()) {
-      run.curve_steps = curve.at("steps").get<std::vector<Index>>();
-      run.curve_losses = curve.at("losses").get<std::vector<double>>();
+  std::vector<RunResult> runs;
+  for (std::size_t i = 0; i < object.at("seeds").size(); ++i) {
+    Json run = Json::object();
+    for (const auto& [all, one] : kArrays) {
+      const auto found = object.find(all);
+      if (found != object.end() && !found->at(i).is_null()) run[one] = found->at(i);
     }
+    if (const auto curves = object.find("curves"); curves != object.end()) {
+      run["curve_steps"] = curves->at(i).at("steps");
+      run["curve_losses"] = curves->at(i).at("losses");
+    }
+    runs.push_back(run_result_from(run));
+    runs.back().seed = object["seeds"][i];
   }
   return runs;
 }
@@ -325,16 +302,24 @@ VariantResult read_variant(const Json& object) {
 
 Json verdict_json(const ComparisonResult& result) {
   const VariantResult& than = reference(result);
-  const std::optional<double> limit = tolerance(result.question, than.runs);
+  const std::optional<double> limit = tolerance(result);
   const auto enough = cheapest_enough(result);
   return {{"text", verdict_text(result)},
           {"enough", enough ? Json(enough->spec) : Json()},
           {"metric",
            std::ranges::find(kMetrics, result.question.metric, &Named<Metric>::second)->first},
           {"reference", than.spec},
+          {"controls", result.question.controls},
           {"tolerance", or_null(limit)},
           {"seeds", result.question.seeds.text()},
           {"intervals", result.question.intervals},
+          {"sensitivity", array_of(sensitivity(result),
+                                   [](const AtTolerance& at) -> Json {
+                                     return {{"percent", at.percent},
+                                             {"tolerance", at.tolerance},
+                                             {"enough", at.enough},
+                                             {"not_enough", at.not_enough}};
+                                   })},
           {"undecided", result.undecided.empty() ? Json() : Json(result.undecided)},
           {"notes", verdict_notes(result)}};
 }
@@ -347,6 +332,7 @@ Question read_question(const Json& verdict) {
     throw DataError("its verdict has a metric unknown here, ", metric);
   question.metric = known->second;
   question.reference = verdict.at("reference");
+  question.controls = value_or(verdict, "controls", std::vector<std::string>());
   question.tolerance = optional_at<double>(verdict, "tolerance");
   question.seeds = SeedRange::parse(verdict.at("seeds").get<std::string>());
   question.intervals = value_or(verdict, "intervals", true);

@@ -10,10 +10,12 @@ namespace headcount {
 
 namespace {
 
+constexpr double kRhoOfIntervals = 3, kRhoOfSigns = 0.5;
+
 // Error spending function: greatest probability of a wrong conclusion at any look up to the one
 // after n values.
-double error_by(Index n, Index last) {
-  return kOutsideInterval * std::sqrt(static_cast<double>(n) / static_cast<double>(last));
+double error_by(Index n, Index last, double rho) {
+  return kOutsideInterval * std::pow(static_cast<double>(n) / static_cast<double>(last), rho);
 }
 
 // n normal values of mean zero are a vector in a uniformly random direction of n-space, at an angle
@@ -90,13 +92,14 @@ double angle_with_probability_below(double allowed, const AngleTable& density,
 }  // namespace
 
 std::vector<double> repeated_interval_bounds(Index first, Index last) {
-  std::vector<double> bounds = {student_t(first - 1, error_by(first, last))};
+  std::vector<double> bounds = {student_t(first - 1, error_by(first, last, kRhoOfIntervals))};
   AngleTable inside(kAngles + 1, 1);
   for (Index n = first; n < last; ++n) {
     const double root = std::sqrt(static_cast<double>(n));
     const double least = std::atan(std::sqrt(static_cast<double>(n - 1)) / bounds.back());
     inside = with_one_more(inside, least, n + 1);
-    const double allowed = error_by(n + 1, last) - error_by(n, last);
+    const double allowed =
+        error_by(n + 1, last, kRhoOfIntervals) - error_by(n, last, kRhoOfIntervals);
     bounds.push_back(root /
                      std::tan(angle_with_probability_below(allowed, angle_density(n + 1), inside)));
   }
@@ -116,7 +119,7 @@ std::vector<Index> sign_test_exceptions(Index first, Index last) {
     undecided[0] /= 2;
     if (n < first) continue;
     std::size_t decisive = 0;
-    for (; spent + undecided[decisive] <= error_by(n, last); ++decisive) {
+    for (; spent + undecided[decisive] <= error_by(n, last, kRhoOfSigns); ++decisive) {
       spent += undecided[decisive];
       undecided[decisive] = 0;
     }

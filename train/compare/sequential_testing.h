@@ -7,9 +7,11 @@
 /// Sequential tests look after `first` values and after each further one, up to `last`, and may
 /// stop at any look because of what it shows. Both tests here spend their error as Lan and DeMets
 /// (1983, Biometrika 70, 659) do: the probability of a wrong conclusion by look n is at most
-/// 0.05 sqrt(n / last), of the power family of Kim and DeMets (1987, Biometrika 74, 149). The root
-/// spends much of it early, where few values decide clear cases. Looks are indexed from 0: look i
-/// comes after `first` + i values.
+/// 0.05 (n / last)^rho, of the power family of Kim and DeMets (1987, Biometrika 74, 149). For
+/// intervals rho is 3: early looks need clear cases, and the last interval is nearly as narrow as
+/// that of a fixed number. For the sign test rho is 1/2: few values cannot be clearer than
+/// unanimous, and spending less at first would only ask for more of them. Looks are indexed from 0:
+/// look i comes after `first` + i values.
 
 namespace headcount {
 

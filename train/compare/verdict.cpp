@@ -19,8 +19,9 @@ constexpr std::size_t kMostCostsInText = 7;
 
 // The default tolerance is a hundredth of the loss. Of a loss near zero that would mean nothing, so
 // it is at least a thousandth of a nat, a tenth of a percent of perplexity.
-constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kMoreSteps = 25,
-                 kPercent = 100;
+// What a control loses is what there is to lose; a quarter of that is much.
+constexpr double kShareOfLoss = 0.01, kShareOfControl = 0.25, kLeastNats = 0.001, kPoints = 5,
+                 kMoreSteps = 25, kPercent = 100;
 
 Index seed_count(std::string_view text) {
   if (text.find_first_not_of("0123456789") != std::string_view::npos)
@@ -129,6 +130,9 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
   if (!wanted.empty() && std::ranges::find(specs, wanted, &AttentionSpec::text) == specs.end())
     throw SettingError("`reference` ", headcount::quoted(wanted),
                        " is not among the compared attentions; name one of `attention`");
+  if (is_control(question, wanted))
+    throw SettingError("`reference` ", headcount::quoted(wanted),
+                       " is a control, which must cost something; name another one");
   if (question.metric == Metric::answers && corpus.validation.distances.empty()) {
     throw SettingError("`metric` answers: ", corpus.name,
                        " marks no answers; leave `metric` out or take a built-in text");
@@ -165,6 +169,18 @@ std::optional<double> cost_of(const RunResult& run, const RunResult& reference, 
   return kPercent * (reference.answer_accuracy.value() - run.answer_accuracy.value());
 }
 
+std::vector<std::pair<std::uint64_t, double>> paired_costs(std::span<const RunResult> runs,
+                                                           std::span<const RunResult> reference,
+                                                           Metric metric) {
+  std::vector<std::pair<std::uint64_t, double>> costs;
+  for (const RunResult& run : runs) {
+    const auto same = std::ranges::find(reference, run.seed, &RunResult::seed);
+    if (same == reference.end()) continue;
+    if (const auto cost = cost_of(run, *same, metric)) costs.emplace_back(run.seed, *cost);
+  }
+  return costs;
+}
+
 std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
                                           const VariantResult& reference) {
   std::vector<std::uint64_t> seeds;
@@ -181,7 +197,8 @@ std::vector<double> deciding_costs(const VariantResult& variant, const VariantRe
   return costs;
 }
 
-std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference) {
+std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference,
+                                std::span<const std::vector<RunResult>> controls) {
   if (question.tolerance) return question.tolerance;
   if (question.metric == Metric::answers) return kPoints;
   if (question.metric == Metric::steps) return kMoreSteps;
@@ -190,7 +207,63 @@ std::optional<double> tolerance(const Question& question, std::span<const RunRes
     if (static_cast<Index>(run.seed) <= question.seeds.first) losses.push_back(run.validation_loss);
   }
   if (losses.empty()) return std::nullopt;
-  return std::max(kLeastNats, kShareOfLoss * estimate(losses).mean);
+  double limit = kShareOfLoss * estimate(losses).mean;
+  for (const std::vector<RunResult>& control : controls) {
+    std::vector<double> lost;
+    for (const auto& [seed, cost] : paired_costs(control, reference, Metric::loss)) {
+      if (static_cast<Index>(seed) <= question.seeds.first) lost.push_back(cost);
+    }
+    if (!lost.empty()) limit = std::min(limit, kShareOfControl * estimate(lost).mean);
+  }
+  return std::max(kLeastNats, limit);
+}
+
+std::optional<double> tolerance(const ComparisonResult& result) {
+  std::vector<std::vector<RunResult>> controls;
+  for (const VariantResult& variant : result.variants) {
+    if (is_control(result.question, variant.spec)) controls.push_back(variant.runs);
+  }
+  return tolerance(result.question, reference(result).runs, controls);
+}
+
+bool is_control(const Question& question, std::string_view spec) {
+  return std::ranges::find(question.controls, spec) != question.controls.end();
+}
+
+std::optional<double> steps_to(const RunResult& run, double loss) {
+  const EvaluationAt* before = nullptr;
+  for (const EvaluationAt& at : run.evaluations) {
+    const auto step = static_cast<double>(at.step);
+    if (at.loss <= loss && before == nullptr) return step;
+    if (at.loss <= loss)
+      return step - (step - static_cast<double>(before->step)) * (loss - at.loss) /
+                        (before->loss - at.loss);
+    before = &at;
+  }
+  return std::nullopt;
+}
+
+std::vector<AtTolerance> sensitivity(const ComparisonResult& result) {
+  const Question& question = result.question;
+  if (question.metric != Metric::loss || !question.intervals || !result.undecided.empty() ||
+      result.variants.size() < 2 || reference(result).runs.empty())
+    return {};
+  const VariantResult& than = reference(result);
+  const Judge judge(question.metric, question.seeds);
+  Question whole = question;
+  whole.tolerance.reset();
+  const double loss = *tolerance(whole, than.runs) / kShareOfLoss;
+  std::vector<AtTolerance> all;
+  for (const double percent : {0.5, 1.0, 1.5, 2.0}) {
+    AtTolerance& at = all.emplace_back(AtTolerance{percent, percent / kPercent * loss, {}, {}});
+    for (const VariantResult& variant : result.variants) {
+      if (!has_verdict(variant, result)) continue;
+      const Verdict word = judge.verdict(deciding_costs(variant, than), at.tolerance);
+      if (word == Verdict::enough) at.enough.push_back(variant.spec);
+      if (word == Verdict::not_enough) at.not_enough.push_back(variant.spec);
+    }
+  }
+  return all;
 }
 
 Verdict verdict(const Estimate& cost, std::optional<double> tolerance) {
@@ -226,7 +299,11 @@ Estimate Judge::interval(std::span<const double> costs) const {
 
 Verdict Judge::verdict(std::span<const double> costs, std::optional<double> tolerance) const {
   if (costs.empty() || !tolerance) return Verdict::open;
-  if (metric_ == Metric::loss) return headcount::verdict(interval(costs), tolerance);
+  if (metric_ == Metric::loss) {
+    const bool diverged = std::ranges::none_of(costs, [](double c) { return std::isfinite(c); });
+    if (diverged && costs.size() >= first_) return Verdict::not_enough;
+    return headcount::verdict(interval(costs), tolerance);
+  }
   const Index seeds = std::ssize(costs);
   const bool fixed = exceptions_.size() == 1;
   if (!fixed && costs.size() < first_) return Verdict::open;
@@ -279,7 +356,7 @@ const VariantResult* cheapest_enough(const ComparisonResult& result) {
 
 std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   const VariantResult& than = reference(result);
-  const std::optional<double> limit = tolerance(result.question, than.runs);
+  const std::optional<double> limit = tolerance(result);
   if (result.variants.size() < 2) return {"there is one attention only, so nothing is compared"};
   if (!limit || than.runs.empty()) return {than.label() + ", the reference, has no finished run"};
   if (!result.undecided.empty()) return {"nothing can be decided: " + result.undecided};

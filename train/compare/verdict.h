@@ -14,8 +14,8 @@
 
 namespace headcount {
 
-/// Throws SettingError for a reference that is not among `specs`, for answers that the text does
-/// not mark, and for a range of seeds if intervals, which end it, are off.
+/// Throws SettingError for a reference that is a control or not among `specs`, for answers that the
+/// text does not mark, and for a range of seeds if intervals, which end it, are off.
 void require_answerable(const Question& question, const std::vector<AttentionSpec>& specs,
                         const Corpus& corpus);
 
@@ -33,6 +33,11 @@ Index steps_taken(const RunResult& run);
 /// if the reference did not learn either.
 std::optional<double> cost_of(const RunResult& run, const RunResult& reference, Metric metric);
 
+/// Costs of `runs` by seed, on the seeds that the reference finished, too.
+std::vector<std::pair<std::uint64_t, double>> paired_costs(std::span<const RunResult> runs,
+                                                           std::span<const RunResult> reference,
+                                                           Metric metric);
+
 /// Cost of a run that diverged. To leave such a run out would make an attention that often diverges
 /// look as good as its other runs.
 inline constexpr double kDivergedCost = std::numeric_limits<double>::infinity();
@@ -45,17 +50,38 @@ std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
 /// its diverged seeds.
 std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference);
 
-/// The tolerance that was given, or its default. The default is computed from the reference's runs
-/// of the first seeds, so that later runs do not move it; none without such a run.
-std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference);
+/// The tolerance that was given, or its default. The default is computed from the runs of the
+/// reference and of each control on the first seeds, so that later runs do not move it; none
+/// without such a run of the reference.
+std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference,
+                                std::span<const std::vector<RunResult>> controls = {});
+/// Tolerance of the verdicts in `result`.
+std::optional<double> tolerance(const ComparisonResult& result);
+
+/// Returns true if verdicts stay open unless `spec` is shown to cost more than the tolerance.
+bool is_control(const Question& question, std::string_view spec);
+
+/// Step at which `run` had the validation loss `loss`, interpolated between its evaluations; none
+/// if it did not get there.
+std::optional<double> steps_to(const RunResult& run, double loss);
+
+/// Verdicts about losses at another tolerance.
+struct AtTolerance {
+  double percent = 0, tolerance = 0;            ///< in percent of the reference's loss, and in nats
+  std::vector<std::string> enough, not_enough;  ///< specs; all others are open
+};
+/// Verdicts at 0.5, 1, 1.5 and 2 % of the reference's loss: how much they depend on the tolerance.
+/// Empty if nothing is decided, or if other things than losses are compared.
+std::vector<AtTolerance> sensitivity(const ComparisonResult& result);
 
 /// Word for a verdict: "enough", "not enough" or "open".
 std::string verdict_word(Verdict verdict);
 /// The verdict that verdict_word calls so; open for any other word.
 Verdict read_verdict(std::string_view word);
 
-/// Verdict by the interval of `cost`: enough if it lies below the tolerance, not enough if above;
-/// open otherwise, and without a finite interval or a tolerance.
+/// Verdict by the interval of `cost`, a test of non-inferiority, one-sided at 2.5 %: enough if it
+/// lies below the tolerance, not enough if above; open otherwise, and without a finite interval or
+/// a tolerance.
 Verdict verdict(const Estimate& cost, std::optional<double> tolerance);
 
 /// Sequential test that derives verdicts from the costs of the seeds so far. It looks after
@@ -77,6 +103,7 @@ class Judge {
   Estimate interval(std::span<const double> costs) const;
   /// Verdict of the look at `costs`, one per finished seed; open if there is no look after that
   /// number of seeds. With a fixed number of seeds, there is one look, at all finished seeds.
+  /// Losses that all diverged are not enough.
   Verdict verdict(std::span<const double> costs, std::optional<double> tolerance) const;
 
  private:

@@ -144,9 +144,48 @@ TEST(NeededRuns, TellsWhatEachCandidateIsChosenBy) {
   const Losses losses = {{"mha", {1, 1}}, {"mla/lr=1", {2, 3}}, {"mla/lr=2", {1, kFailed}}};
   std::vector<RunStatus> outcomes;
   for (const RunPlan& run : plan.runs()) outcomes.push_back(outcome(run, losses));
-  EXPECT_EQ(plan.tuning_losses(1, outcomes),
+  EXPECT_EQ(plan.tuning_figures(1, outcomes),
             (std::vector<std::optional<double>>{2.5, std::nullopt}));
   EXPECT_EQ(plan.chosen(1, outcomes).candidate->name, "mla/lr=1");
+}
+
+TEST(NeededRuns, ChoosesByStepsWhereStepsAreCompared) {
+  std::vector<PlannedVariant> all = variants({"mha"});
+  all.push_back({"mla",
+                 {{"mla/lr=1", "mla/lr=1", "", plain_options()},
+                  {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
+  Question q = question(2, 2);
+  q.metric = Metric::steps;
+  const NeededRuns plan(all, q, 0, "c", "");
+  std::vector<RunStatus> outcomes(plan.runs().size());
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const bool late = plan.runs()[i].name.starts_with("mla/lr=1");
+    RunResult result;
+    result.seed = plan.runs()[i].options.seed;
+    result.tuning_loss = late ? 0.1 : 0.2;
+    result.evaluations = {{400, 1, 0.5}};
+    outcomes[i] = {true, result, "", false};
+    if (!late) outcomes[i].result->learned_at = 300;
+  }
+  EXPECT_EQ(plan.chosen(1, outcomes).candidate->name, "mla/lr=2");
+  EXPECT_EQ(plan.tuning_figures(1, outcomes), (std::vector<std::optional<double>>{400, 300}));
+}
+
+TEST(NeededRuns, TakesTheToleranceFromTheControl) {
+  const auto all = variants({"mha", "mqa@4", "gqa"});
+  Question q = question(3, 8);
+  q.tolerance.reset();
+  q.controls = {"mqa@4"};
+  Losses losses = {{"mha", {100, 100, 100, 100, 100, 100, 100, 100}},
+                   {"gqa", {100.5, 100.5, 100.5, 100.5, 100.5, 100.5, 100.5, 100.5}}};
+  const auto seeds = [&](double control) {
+    losses["mqa@4"].assign(8, control);
+    const auto runs = taken(NeededRuns(all, q, 0, "c", ""), losses, false);
+    EXPECT_EQ(taken(NeededRuns(all, q, 0, "c", ""), losses, true, true), runs);
+    return of(runs, "gqa");
+  };
+  EXPECT_EQ(seeds(110), 3);
+  EXPECT_EQ(seeds(102), 8) << "a quarter of 2 is what gqa loses";
 }
 
 TEST(NeededRuns, EndsWithTheLastSeedOfTheRange) {

@@ -130,6 +130,23 @@ TEST(Premises, LeaveVerdictsOpenWhereASmallerCacheIsAheadByMoreThanTheTolerance)
   EXPECT_EQ(why(r), "") << "the interval reaches above -0.024";
 }
 
+TEST(Premises, LeaveVerdictsOpenUnlessEachControlCostsMoreThanTheTolerance) {
+  ComparisonResult r = comparison_of(2.4);
+  r.question.controls = {"mha@4"};
+  r.variants.push_back(trained("mha@4", 2.44));
+  EXPECT_EQ(why(r), "");
+  EXPECT_NEAR(*tolerance(r), 0.01, 1e-12) << "a quarter of what the control loses";
+  const std::string rest =
+      ", so that nothing is at stake here: train longer, take more seeds, or another text";
+  r.variants.back() = trained("mha@4", 2.3999);
+  EXPECT_EQ(why(r), "mha@4, a control, is enough" + rest);
+  r.variants.back().runs[0].validation_loss = 2.5;
+  EXPECT_EQ(why(r), "mha@4, a control, is not shown to cost more than the tolerance" + rest);
+  const auto json = comparison_json(r);
+  EXPECT_EQ(json["verdict"]["controls"], nlohmann::json({"mha@4"}));
+  EXPECT_EQ(results_text(comparison_json(read_results(json))), results_text(json));
+}
+
 TEST(Premises, LeaveVerdictsOpenWhereASmallerCacheHasMoreAnswersRight) {
   ComparisonResult r = comparison_of(0.1, 0.5);
   for (RunResult& run : r.variants[1].runs) run.answer_accuracy = 0.62;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "train/compare/number_text.h"
+#include "train/compare/premises.h"
 #include "train/compare/results.h"
 
 namespace headcount {
@@ -247,6 +248,65 @@ TEST(VerdictText, OfLossesIsOpenIfARunDiverged) {
   EXPECT_NE(verdict_text(r).find("1 run diverged"), std::string::npos) << verdict_text(r);
 }
 
+TEST(Verdict, OfLossesIsNotEnoughIfEverySeedDiverged) {
+  ComparisonResult r = decided_comparison();
+  r.variants[1].runs.clear();
+  r.variants[1].diverged = {1, 2, 3};
+  summarize(r);
+  EXPECT_EQ(r.variants[1].verdict, Verdict::not_enough);
+  EXPECT_NE(verdict_text(r).find("mqa is not enough: 3 runs diverged, none finished"),
+            std::string::npos)
+      << verdict_text(r);
+}
+
+TEST(VerdictNotes, SayWhatIsEnoughAtOtherTolerances) {
+  ComparisonResult r = decided_comparison();
+  summarize(r);
+  EXPECT_EQ(verdict_notes(r).back(),
+            "Enough at a tolerance of 0.5 % of the loss: mqa; 1 % of the loss: mqa; 1.5 % of the "
+            "loss: mqa; 2 % of the loss: mqa and gqa2.");
+  const auto at = comparison_json(r)["verdict"]["sensitivity"][0];
+  EXPECT_EQ(at["not_enough"], nlohmann::json({"mla8+4"}));
+  EXPECT_NEAR(at["tolerance"].get<double>(), 0.005005, 1e-12);
+}
+
+TEST(VerdictNotes, NameDifferencesTooSkewedForANormal) {
+  ComparisonResult r = decided_comparison();
+  r.question.seeds = {10, 10};
+  const std::vector<double> skewed = {6, 8, 10, 11, 12, 13, 15, 18, 40, 40};
+  r.variants.resize(3);
+  for (VariantResult& v : r.variants) {
+    v.runs.clear();
+    for (std::size_t i = 0; i < skewed.size(); ++i) {
+      const double even = static_cast<double>(i), more = v.spec == "mqa" ? skewed[i] : even;
+      v.runs.push_back(decided_run(i + 1, v.spec == "mha" ? 1 : 1 + 1e-3 * more));
+    }
+  }
+  summarize(r);
+  EXPECT_EQ(verdict_notes(r).back(),
+            "Differences of mqa (skewness 1.2) are more skewed than normal ones mostly are: do not "
+            "trust their intervals.");
+}
+
+TEST(StepsToALoss, LieBetweenEvaluations) {
+  RunResult run = decided_run(1, 1.0);
+  run.evaluations = {{100, 3.0, {}}, {200, 2.0, {}}, {300, 1.0, {}}};
+  EXPECT_EQ(steps_to(run, 3.5), 100);
+  EXPECT_EQ(steps_to(run, 1.25), 275);
+  EXPECT_EQ(steps_to(run, 0.9), std::nullopt);
+  ComparisonResult r = decided_comparison();
+  for (VariantResult& v : r.variants) {
+    const double later = v.spec == "mqa" ? -0.5 : v.spec == "mha" ? 0 : 0.5;
+    for (RunResult& each : v.runs)
+      each.evaluations = {{100, 3, {}}, {300, each.validation_loss + later, {}}};
+  }
+  summarize(r);
+  const auto variants = comparison_json(r)["variants"];
+  EXPECT_EQ(variants[2]["steps_to_reference_loss_median"], 300);
+  EXPECT_LT(variants[1]["steps_to_reference_loss_median"], 270);
+  EXPECT_TRUE(variants[0]["steps_to_reference_loss_median"].is_null());
+}
+
 TEST(VerdictText, OfManyAttentionsGivesOnlyTheCostOfTheCheapest) {
   ComparisonResult r = answered_comparison();
   for (const char* spec : {"gqa4", "gqa8", "mfa"})
@@ -267,9 +327,10 @@ TEST(VerdictNotes, SayWhatVerdictsSuppose) {
   const auto note = [](const ComparisonResult& r) {
     return comparison_json(r)["verdict"]["notes"][0].get<std::string>();
   };
-  EXPECT_EQ(note(losses),
-            "Verdicts assume that differences are normally distributed over seeds (95 % confidence "
-            "intervals, Student t).");
+  EXPECT_EQ(
+      note(losses),
+      "Verdicts are tests of non-inferiority, one-sided at 2.5 %, and assume that differences "
+      "are normally distributed over seeds (95 % confidence intervals, Student t).");
   EXPECT_TRUE(note(answers).starts_with("Verdicts count seeds (sign test): ")) << note(answers);
   EXPECT_NE(comparison_table(answers).find(note(answers)), std::string::npos);
   losses.question.seeds = {3, 9};
@@ -362,6 +423,10 @@ TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {
   EXPECT_EQ(tolerance(question, {}), std::nullopt);
   const std::vector<RunResult> runs = {decided_run(1, 2), decided_run(2, 4), decided_run(3, 100)};
   EXPECT_DOUBLE_EQ(*tolerance(question, runs), 0.03);
+  const std::vector<std::vector<RunResult>> controls = {
+      {decided_run(1, 3), decided_run(2, 5)},
+      {decided_run(1, 2.04), decided_run(2, 4.04), decided_run(3, 900)}};
+  EXPECT_NEAR(*tolerance(question, runs, controls), 0.01, 1e-12) << "of the cheapest control";
   EXPECT_DOUBLE_EQ(*tolerance(question, std::vector{decided_run(1, 0.0014)}), 0.001)
       << "a hundredth of next to nothing is nothing";
   question.metric = Metric::answers;
