@@ -139,7 +139,6 @@ void pick_best(const Picking& p, Index i, const Real* scores, ScoreKey* keys, st
 // Picks tile by tile: the keys, then the queries of one are shared out over the threads.
 void pick(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
   Real* const scores = tape.pool().take(p.tile * p.key_count);
-  auto* const keys = tape.scratch_of<ScoreKey>(p.tile * p.key_count);
   for (Index task = 0; task < p.batch * p.tiles(); ++task) {
     const Index b = task / p.tiles(), i = task % p.tiles() * p.tile, queries = p.queries(i);
     const Index first = p.first_tile(i), end = p.seen(i + queries - 1);
@@ -151,7 +150,8 @@ void pick(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
                  });
     parallel_for(queries, row_chunk(p.key_count), [&](Index r) {
       const Index place = p.row(b, i + r) * p.options.most, at = r * p.key_count;
-      pick_best(p, i + r, scores + at, keys + at, rows + place, kept + place);
+      pick_best(p, i + r, scores + at, reinterpret_cast<ScoreKey*>(p.own_scratch()), rows + place,
+                kept + place);
     });
   }
   tape.pool().give_back(scores);
@@ -264,7 +264,7 @@ Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options
   if (tape.dry(y, Count(p.batch * p.length * p.heads) * (p.width + 1) * seen))
     return {y, {nullptr, options.most}};
   auto* const rows = tape.scratch_of<std::int32_t>(p.batch * p.length * options.most);
-  p.take_scratch(tape.pool(), p.product_size());
+  p.take_scratch(tape.pool(), std::max(p.product_size(), p.key_count));
   pick(tape, p, rows, tape.value(y));
   tape.pool().give_back(p.scratch);
   tape.finish(y, [=, keys_x = keys.x()](Tape& t, const Real* dy) {
