@@ -152,6 +152,15 @@ constexpr std::array<Real, 16> uniform_levels(int bits) {
 }
 
 #if defined(__AVX2__) && !defined(HEADCOUNT_DOUBLE)
+// Eight codes of `kBits` bits. Bytes are joined one by one: a copy of 3 bytes into a word would
+// wait for memory.
+template <int kBits>
+std::int32_t word_at(const std::byte* codes) {
+  std::uint32_t word = 0;
+  for (int i = 0; i < kBits; ++i) word |= static_cast<std::uint32_t>(codes[i]) << (8 * i);
+  return static_cast<std::int32_t>(word);
+}
+
 // The levels of codes, times a scale, in a register from which as many lanes take theirs.
 #if defined(__AVX512F__)
 struct LevelLanes {
@@ -164,10 +173,8 @@ struct LevelLanes {
     constexpr int b = kBits;
     const __m512i shifts = _mm512_setr_epi32(0, b, 2 * b, 3 * b, 4 * b, 5 * b, 6 * b, 7 * b, 0, b,
                                              2 * b, 3 * b, 4 * b, 5 * b, 6 * b, 7 * b);
-    std::int32_t first = 0, second = 0;
-    std::memcpy(&first, codes, kBits);
-    std::memcpy(&second, codes + kBits, kBits);
-    const __m512i words = _mm512_mask_set1_epi32(_mm512_set1_epi32(first), 0xff00, second);
+    const __m512i words = _mm512_mask_set1_epi32(_mm512_set1_epi32(word_at<kBits>(codes)), 0xff00,
+                                                 word_at<kBits>(codes + kBits));
     _mm512_storeu_ps(to, _mm512_permutexvar_ps(_mm512_srlv_epi32(words, shifts), levels));
   }
 };
@@ -182,9 +189,7 @@ struct LevelLanes {
   void read(const std::byte* codes, float* to) const {
     constexpr int b = kBits;
     const __m256i shifts = _mm256_setr_epi32(0, b, 2 * b, 3 * b, 4 * b, 5 * b, 6 * b, 7 * b);
-    std::int32_t word = 0;
-    std::memcpy(&word, codes, kBits);
-    const __m256i code = _mm256_srlv_epi32(_mm256_set1_epi32(word), shifts);
+    const __m256i code = _mm256_srlv_epi32(_mm256_set1_epi32(word_at<kBits>(codes)), shifts);
     __m256 numbers = _mm256_permutevar8x32_ps(lower, code);
     if constexpr (kBits == 4)
       numbers = _mm256_blendv_ps(numbers, _mm256_permutevar8x32_ps(upper, code),
