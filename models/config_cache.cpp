@@ -8,12 +8,15 @@
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/configuration.h"
+#include "models/cost.h"
 
 namespace headcount {
 
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr CacheType kUnrounded = CacheType::bf16;  // rows as other people's programs compute them
 
 // Windows that a configuration names but its type does not use are none.
 Index window_of(const Configuration& c, const std::string& key) {
@@ -52,44 +55,50 @@ Heads heads_of(const Configuration& c) {
 std::string window_text(Index window) { return "window of " + std::to_string(window); }
 
 void add_heads(CachedLayer& layer, const Heads& heads, Index window) {
-  layer.rows.push_back({.name = "keys and values",
-                        .numbers = Count(2) * heads.kv_heads * heads.width,
-                        .window = window,
-                        .vectors = 2 * heads.kv_heads});
+  layer.rows.push_back(
+      {.name = "keys and values",
+       .parts = {{"k", heads.kv_heads, heads.width}, {"v", heads.kv_heads, heads.width}},
+       .window = window});
   layer.kv_heads = heads.kv_heads;
+}
+
+void add_index_keys(CachedLayer& layer, Index width, Index block) {
+  layer.rows.push_back(
+      {.name = "index keys",
+       .parts = {{.name = "index_key", .heads = 1, .width = width, .block = block > 1 ? block : 0}},
+       .block = block});
 }
 
 // Multi-head latent attention, and the keys of its indexer if the layer has one of its own.
 void add_latent(CachedLayer& layer, const Configuration& c, Index i, Index window, bool indexed) {
   const Index rope = c.whole("qk_rope_head_dim"), rank = c.positive("kv_lora_rank");
-  const Count expanded = Count(c.positive("num_attention_heads")) *
-                         (Count(c.positive("qk_nope_head_dim")) + rope + c.positive("v_head_dim"));
+  const Index heads = c.positive("num_attention_heads");
   layer.rows.push_back({.name = "latents",
-                        .numbers = Count(rank) + rope,
+                        .parts = {{"latent", 1, rank}, {"rope_key", 1, rope}},
                         .window = window,
-                        .vectors = 2,
-                        .expanded = expanded});
+                        .expanded = {{"k", heads, c.positive("qk_nope_head_dim") + rope},
+                                     {"v", heads, c.positive("v_head_dim")}}});
   if (!indexed) return;
   bool own = true;
   if (const Json* const indexers = c.list("indexer_types");
       indexers != nullptr && i < std::ssize(*indexers))
     own = (*indexers)[static_cast<std::size_t>(i)] == "full";
-  if (own) layer.rows.push_back({.name = "index keys", .numbers = c.positive("index_head_dim")});
+  if (own) add_index_keys(layer, c.positive("index_head_dim"), 1);
 }
 
 // DeepSeek-V4: rows of a window, rows pooled from blocks, and keys of an indexer for the latter.
 void add_compressed(CachedLayer& layer, const Configuration& c, const std::string& kind) {
   const Index width = c.positive("head_dim");
   layer.rows.push_back(
-      {.name = "rows", .numbers = width, .window = window_of(c, "sliding_window")});
+      {.name = "rows", .parts = {{"kv", 1, width}}, .window = window_of(c, "sliding_window")});
   if (kind == "sliding_attention") return;
   const bool sparse = kind == "compressed_sparse_attention";
   Index block = sparse ? 4 : 128;
   if (c.find("compress_rates") != nullptr) block = c.nested("compress_rates").positive(kind, block);
-  layer.rows.push_back({.name = "pooled rows", .numbers = width, .block = block});
-  if (sparse)
-    layer.rows.push_back(
-        {.name = "index keys", .numbers = c.positive("index_head_dim"), .block = block});
+  layer.rows.push_back({.name = "pooled rows",
+                        .parts = {{.name = "pooled", .heads = 1, .width = width, .block = block}},
+                        .block = block});
+  if (sparse) add_index_keys(layer, c.positive("index_head_dim"), block);
 }
 
 void add_mamba(CachedLayer& layer, const Configuration& c) {
@@ -182,8 +191,7 @@ CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
   } else if (kind == "full_attention" || kind == "attention" || kind == "minimax_m3_sparse") {
     layer.kind = "full attention";
     add_heads(layer, full_heads_of(c), 0);
-    if (kind == "minimax_m3_sparse")
-      layer.rows.push_back({.name = "index keys", .numbers = c.positive("index_head_dim", 128)});
+    if (kind == "minimax_m3_sparse") add_index_keys(layer, c.positive("index_head_dim", 128), 1);
   } else {
     throw DataError("the configuration has a layer of the unknown kind '", kind, "'");
   }
@@ -232,20 +240,37 @@ Count CachedRows::count(Index context) const {
   return held / block;
 }
 
+Count CachedRows::numbers(bool as_expanded) const {
+  Count all;
+  for (const Kept& kept : as_expanded ? expanded : parts) all += Count(kept.heads) * kept.width;
+  return all;
+}
+
+double CachedRows::bytes(Count rows, const CacheRounding& rounding, bool as_expanded) const {
+  double all = 0;
+  for (const Kept& kept : as_expanded ? expanded : parts) {
+    const CacheFormat format = rounding.of(kept);
+    const Count recent = std::min<std::int64_t>(rows.value(), format.recent);
+    const double packed = static_cast<double>(rows.value() - recent.value());
+    all += static_cast<double>(kept.heads) *
+           (packed * static_cast<double>(row_bytes(format, kept.width)) +
+            static_cast<double>((recent * row_bytes(kUnrounded, kept.width)).value()));
+  }
+  return all;
+}
+
 double CachedLayer::per_token(bool expanded) const {
   double all = 0;
-  for (const CachedRows& kept : rows) {
-    const Count numbers = expanded ? kept.expanded : kept.numbers;
-    all += static_cast<double>(numbers.value()) / static_cast<double>(kept.block);
-  }
+  for (const CachedRows& kept : rows)
+    all += static_cast<double>(kept.numbers(expanded).value()) / static_cast<double>(kept.block);
   return all;
 }
 
 void CachedLayer::set_kv_heads(Index heads) {
   if (kv_heads == 0) return;
   CachedRows& kept = rows.front();
-  kept.expanded = kept.numbers = Count(kept.numbers.value() / kv_heads) * heads;
-  kept.vectors = 2 * heads;
+  for (Kept& part : kept.parts) part.heads = heads;
+  kept.expanded = kept.parts;
   kv_heads = heads;
 }
 
@@ -289,20 +314,51 @@ CacheNumbersOf ConfigCache::numbers(Index context_length, bool expanded) const {
   CacheNumbersOf all;
   for (const CachedLayer& layer : layers) {
     for (const CachedRows& rows : layer.rows) {
-      const bool windowed = rows.window > 0;
-      const Count count = rows.count(context_length);
-      (windowed ? all.windowed : all.growing) += count * (expanded ? rows.expanded : rows.numbers);
-      (windowed ? all.windowed_vectors : all.growing_vectors) += count * rows.vectors;
+      (rows.window > 0 ? all.windowed : all.growing) +=
+          rows.count(context_length) * rows.numbers(expanded);
     }
     all.once += layer.state + layer.convolutions();
   }
   return all;
 }
 
+CacheBytesOf ConfigCache::bytes(Index context_length, const CacheRounding& rounding,
+                                bool expanded) const {
+  CacheBytesOf all;
+  for (const CachedLayer& layer : layers) {
+    for (const CachedRows& rows : layer.rows)
+      (rows.window > 0 ? all.windowed : all.growing) +=
+          rows.bytes(rows.count(context_length), rounding, expanded);
+    all.once += static_cast<double>(((layer.state + layer.convolutions()) * kStateBytes).value());
+  }
+  return all;
+}
+
+double ConfigCache::bytes_per_token(const CacheRounding& rounding, bool expanded) const {
+  CacheRounding without_recent = rounding;
+  without_recent.all.recent = 0;
+  double all = 0;
+  for (const CachedLayer& layer : layers) {
+    for (const CachedRows& rows : layer.rows)
+      all += rows.bytes(1, without_recent, expanded) / static_cast<double>(rows.block);
+  }
+  return all;
+}
+
+void ConfigCache::require_fit(const CacheRounding& rounding) const {
+  std::vector<Kept> keeps;
+  for (const CachedLayer& layer : layers) {
+    for (const CachedRows& rows : layer.rows)
+      keeps.insert(keeps.end(), rows.parts.begin(), rows.parts.end());
+  }
+  rounding.require_parts(keeps);
+  for (const Kept& kept : keeps) row_bytes(rounding.of(kept), kept.width);
+}
+
 bool ConfigCache::has_latents() const {
   return std::ranges::any_of(layers, [](const CachedLayer& layer) {
     return std::ranges::any_of(
-        layer.rows, [](const CachedRows& rows) { return !(rows.expanded == rows.numbers); });
+        layer.rows, [](const CachedRows& rows) { return !(rows.numbers(true) == rows.numbers()); });
   });
 }
 

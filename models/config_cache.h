@@ -6,6 +6,7 @@
 
 #include "autograd/base/count.h"
 #include "autograd/base/real.h"
+#include "nn/attention/memory.h"
 
 /// The KV cache of a model from its Hugging Face configuration, a config.json, alone: what each
 /// layer keeps of a sequence. The layers need not be ones that this program can train.
@@ -13,17 +14,21 @@ namespace headcount {
 
 /// Rows that a layer keeps of the tokens of one sequence.
 struct CachedRows {
-  std::string name;   ///< "keys and values", "latents", "index keys", "rows", "pooled rows"
-  Count numbers;      ///< of a row, keys and values of all KV heads together
-  Index window = 0;   ///< newest tokens that keep their rows; 0: all tokens
-  Index block = 1;    ///< tokens that one row stands for
-  Index vectors = 1;  ///< of a row, such as one head's key; an int8 cache scales each by a number
-  /// Numbers of a row in engines that hold a latent as keys and values of all heads; equal to
-  /// `numbers` where there is no latent.
-  Count expanded = numbers;
+  std::string name;         ///< "keys and values", "latents", "index keys", "rows", "pooled rows"
+  std::vector<Kept> parts;  ///< of a row, named as this program's attentions name theirs
+  Index window = 0;         ///< newest tokens that keep their rows; 0: all tokens
+  Index block = 1;          ///< tokens that one row stands for
+  /// Parts in engines that hold a latent as keys and values of all heads; equal to `parts` where
+  /// there is no latent.
+  std::vector<Kept> expanded = parts;
 
   /// Rows after `context` tokens.
   Count count(Index context) const;
+  /// Numbers of a row; `as_expanded`: of its expanded parts.
+  Count numbers(bool as_expanded = false) const;
+  /// Bytes of so many rows, of which those of the newest tokens may be unrounded: bf16. Throws
+  /// ShapeError as row_bytes.
+  double bytes(Count rows, const CacheRounding& rounding, bool as_expanded = false) const;
 };
 
 /// What one layer keeps of one sequence.
@@ -45,11 +50,15 @@ struct CachedLayer {
 
 /// Numbers of one sequence, over all layers.
 struct CacheNumbersOf {
-  Count growing;                            ///< rows of all tokens
-  Count windowed;                           ///< rows of the newest tokens
-  Count once;                               ///< states and inputs of convolutions
-  Count growing_vectors, windowed_vectors;  ///< that an int8 cache scales, see CachedRows
+  Count growing;   ///< rows of all tokens
+  Count windowed;  ///< rows of the newest tokens
+  Count once;      ///< states and inputs of convolutions
   Count total() const { return growing + windowed + once; }
+};
+/// Bytes of the same; states are float32 in caches of every type.
+struct CacheBytesOf {
+  double growing = 0, windowed = 0, once = 0;
+  double total() const { return growing + windowed + once; }
 };
 
 /// The cache of a model, layer by layer.
@@ -61,6 +70,12 @@ struct ConfigCache {
 
   /// Numbers after `context` tokens; `expanded` as CachedRows::expanded.
   CacheNumbersOf numbers(Index context, bool expanded = false) const;
+  CacheBytesOf bytes(Index context, const CacheRounding& rounding, bool expanded = false) const;
+  /// Bytes that a token adds, before windows are full, without recent tokens.
+  double bytes_per_token(const CacheRounding& rounding, bool expanded = false) const;
+  /// Throws SettingError for a part of `rounding` that no layer keeps, ShapeError for a group that
+  /// does not divide its rows.
+  void require_fit(const CacheRounding& rounding) const;
   /// As CachedLayer::per_token, over all layers; `expanded` as CachedRows::expanded.
   double per_token(bool expanded = false) const;
   bool has_latents() const;

@@ -59,7 +59,7 @@ std::vector<Column<Group>> layer_columns() {
 }
 
 double bytes_with(const std::string& attention, const ConfigCache& cache, Index context,
-                  CacheType type) {
+                  const CacheRounding& rounding) {
   if (cache.head_dim == 0)
     throw SettingError("`attention`: the configuration's attention is not of ordinary heads");
   Given given(model_settings());
@@ -70,7 +70,7 @@ double bytes_with(const std::string& attention, const ConfigCache& cache, Index 
                 {"heads", cache.heads},
                 {"head-dim", cache.head_dim}});
   given.put(sizes);
-  const Count bytes = kv_cache_bytes(resolve_model(given), context, type);
+  const Count bytes = kv_cache_bytes(resolve_model(given), context, rounding);
   return static_cast<double>(bytes.value());
 }
 
@@ -89,28 +89,21 @@ double ConfigCost::free() const {
 }
 
 CostAt ConfigCost::at(Index context) const {
-  const auto bytes = [&](const ConfigCache& cache, bool expanded) {
-    const CacheNumbersOf numbers = cache.numbers(context, expanded);
-    CostAt parts;
-    parts.growing = bytes_of(numbers.growing, numbers.growing_vectors, question_.type);
-    parts.windowed = bytes_of(numbers.windowed, numbers.windowed_vectors, question_.type);
-    parts.once = static_cast<double>((numbers.once * kStateBytes).value());
-    return parts;
-  };
-  CostAt all = bytes(cache_, false);
+  CostAt all;
+  static_cast<CacheBytesOf&>(all) = cache_.bytes(context, question_.rounding);
   all.context = context;
-  if (cache_.has_latents()) all.expanded = bytes(cache_, true).total();
-  const double on_one = bytes(shard_, false).total();
+  if (cache_.has_latents()) all.expanded = cache_.bytes(context, question_.rounding, true).total();
+  const double on_one = shard_.bytes(context, question_.rounding).total();
   if (question_.shards > 1) all.shard = on_one;
   if (question_.memory && on_one > 0)
     all.batch_that_fits = static_cast<std::int64_t>(std::min(free() / on_one, 1e15));
   for (const std::string& attention : question_.attentions)
-    all.others.emplace_back(attention, bytes_with(attention, cache_, context, question_.type));
+    all.others.emplace_back(attention, bytes_with(attention, cache_, context, question_.rounding));
   return all;
 }
 
 Index ConfigCost::longest_context() const {
-  const DrawnCache cache = drawn_cache("", shard_, question_.type);
+  const DrawnCache cache = drawn_cache("", shard_, question_.rounding);
   const auto fit = [&](Index tokens) {
     return cache.bytes(tokens) * static_cast<double>(question_.batch) <= free();
   };
@@ -160,7 +153,7 @@ std::vector<std::string> ConfigCost::csv() const { return csv_lines(columns(), a
 Json ConfigCost::json() const {
   const CacheNumbersOf numbers = cache_.numbers(question_.contexts.front());
   Json result = {{"model_type", cache_.type},
-                 {"cache_dtype", question_.type_name},
+                 {"cache_dtype", question_.rounding.text()},
                  {"cache_numbers",
                   {{"total", numbers.total().value()},
                    {"growing", numbers.growing.value()},
@@ -172,7 +165,7 @@ Json ConfigCost::json() const {
     result["numbers_per_token"] = json_number(cache_.per_token());
     result["expanded_numbers_per_token"] = json_number(cache_.per_token(true));
   }
-  if (const auto context = state_context(cache_, question_.type))
+  if (const auto context = state_context(cache_, question_.rounding))
     result["state_context"] = *context;
   if (question_.weights) result["weight_bytes"] = json_number(*question_.weights);
   if (question_.memory) result["longest_context"] = longest_context();
@@ -180,9 +173,8 @@ Json ConfigCost::json() const {
 }
 
 std::string ConfigCost::text(Format format) const {
-  const Index bits = row_of(question_.type).bits;
   const auto of_token = [&](bool expanded) {
-    return binary_text(cache_.per_token(expanded) * static_cast<double>(bits) / 8);
+    return binary_text(cache_.bytes_per_token(question_.rounding, expanded));
   };
   const char* const end = format == Format::markdown ? "  \n" : "\n";  // of a line in a paragraph
   const bool windows = cache_.numbers(question_.contexts.front()).windowed.value() > 0;
@@ -192,9 +184,8 @@ std::string ConfigCost::text(Format format) const {
   if (cache_.has_latents())
     text += "latents as published; engines that expand them to keys and values of all heads keep " +
             of_token(true) + " a token" + end;
-  text += "a number takes " + (bits % 8 == 0 ? counted(bits / 8, "byte") : counted(bits, "bit")) +
-          " (" + question_.type_name + "), one of a state " + std::to_string(kStateBytes) +
-          " (f32)\n\n" + text_table(layer_columns(), groups_of(cache_), format) + '\n' +
+  text += "cached rows take " + stored_text(question_.rounding, CacheType::bf16) + "\n\n" +
+          text_table(layer_columns(), groups_of(cache_), format) + '\n' +
           text_table(columns(), at_, format);
   for (const std::string& more : {state_text(), memory_text(end)}) {
     if (!more.empty()) text += '\n' + more + '\n';
@@ -203,7 +194,7 @@ std::string ConfigCost::text(Format format) const {
 }
 
 std::string ConfigCost::state_text() const {
-  const auto context = state_context(cache_, question_.type);
+  const auto context = state_context(cache_, question_.rounding);
   if (!context) return "";
   return "from a context of " + counted(*context, "token") +
          " on, the state of a layer takes no more bytes than the rows of another";
@@ -225,10 +216,10 @@ std::string ConfigCost::memory_text(const char* end) const {
 
 Json ConfigCost::figures(const std::string& name) const {
   const std::string part = question_.shards > 1 ? ", 1/" + std::to_string(question_.shards) : "";
-  std::vector<DrawnCache> caches = {drawn_cache(name + part, shard_, question_.type)};
+  std::vector<DrawnCache> caches = {drawn_cache(name + part, shard_, question_.rounding)};
   for (const std::string& attention : question_.attentions) {
     const auto bytes = [this, attention](Index context) {
-      return bytes_with(attention, cache_, context, question_.type);
+      return bytes_with(attention, cache_, context, question_.rounding);
     };
     caches.push_back({attention, Json::array(), bytes});
   }
@@ -239,13 +230,14 @@ Json ConfigCost::figures(const std::string& name) const {
   return cost_figures(caches, question_.contexts, question_.batch, room);
 }
 
-std::optional<Index> state_context(const ConfigCache& cache, CacheType type) {
+std::optional<Index> state_context(const ConfigCache& cache, const CacheRounding& rounding) {
+  CacheRounding old = rounding;
+  old.all.recent = 0;
   double row = 0, state = 0;
   for (const CachedLayer& layer : cache.layers) {
     double of_layer = 0;
     for (const CachedRows& rows : layer.rows)
-      if (rows.window == 0)
-        of_layer += bytes_of(rows.numbers, rows.vectors, type) / static_cast<double>(rows.block);
+      if (rows.window == 0) of_layer += rows.bytes(1, old) / static_cast<double>(rows.block);
     row = std::max(row, of_layer);
     state = std::max(state, state_bytes(layer));
   }

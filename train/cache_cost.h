@@ -19,22 +19,19 @@ struct CostQuestion {
   std::vector<Index> contexts;  ///< ascending, at least one
   Index batch = 1;              ///< sequences at a time
   Index shards = 1;             ///< GPUs that share the model out; memory is then that of each
-  CacheType type = CacheType::bf16;
-  std::string type_name = "bf16";
+  CacheRounding rounding = CacheType::bf16;
   std::optional<double> memory;         ///< bytes that weights and caches must fit into
   std::optional<double> weights;        ///< bytes
   std::vector<std::string> attentions;  ///< values of `attention` to compare the model's with
 };
 
 /// A context and what the cache takes there, bytes.
-struct CostAt {
+struct CostAt : CacheBytesOf {  // of one sequence
   Index context = 0;
-  double growing = 0, windowed = 0, once = 0;  ///< of one sequence
-  std::optional<double> expanded;              ///< with latents as keys and values of all heads
-  std::optional<double> shard;                 ///< on each GPU
+  std::optional<double> expanded;  ///< with latents as keys and values of all heads
+  std::optional<double> shard;     ///< on each GPU
   std::vector<std::pair<std::string, double>> others;  ///< by attention
   std::optional<std::int64_t> batch_that_fits;
-  double total() const { return growing + windowed + once; }
 };
 
 /// Answers to a question. Functions throw SettingError for attentions that do not fit the model.
@@ -68,6 +65,6 @@ class ConfigCost {
 
 /// The context whose rows in a layer of rows take as many bytes as a layer's state; none if the
 /// model has not both.
-std::optional<Index> state_context(const ConfigCache& cache, CacheType type);
+std::optional<Index> state_context(const ConfigCache& cache, const CacheRounding& rounding);
 
 }  // namespace headcount

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "train/units.h"
+
 namespace headcount {
 
 namespace {
@@ -37,25 +39,42 @@ std::vector<Index> points_of(const DrawnCache& cache, const std::vector<Index>& 
 
 }  // namespace
 
-double bytes_of(Count numbers, Count vectors, CacheType type) {
-  const CacheTypeRow& row = row_of(type);
-  return static_cast<double>((numbers * row.bits).value()) / 8 +
-         static_cast<double>((vectors * row.scale_bytes).value());
+std::string stored_text(const CacheRounding& rounding, CacheType unrounded) {
+  std::string text;
+  const auto add = [&](const std::string& part, CacheType type) {
+    const CacheTypeRow& row = row_of(type);
+    const Index group = rounding.all.group;
+    const bool whole = row.bits % 8 == 0;
+    text += (text.empty() ? "" : ", ") + part +
+            (whole ? counted(row.bits / 8, "byte") : counted(row.bits, "bit")) + " a number";
+    if (row.scale_bytes > 0)
+      text += " and " + std::to_string(row.scale_bytes) + (whole ? " a " : " bytes a ") +
+              (group > 0 ? "group of " + std::to_string(group) : "row");
+    text += " (" + std::string(row.name) + ")";
+  };
+  if (rounding.parts.empty()) add("", rounding.all.type);
+  for (const auto& [part, type] : rounding.parts) add(part + " ", type);
+  if (rounding.all.recent > 0)
+    add("of the last " + std::to_string(rounding.all.recent) + " tokens ", unrounded);
+  return text + ", states " + std::to_string(kStateBytes) + " (f32)";
 }
 
-DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache, CacheType type) {
+DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache,
+                       const CacheRounding& rounding) {
+  CacheRounding old = rounding;  // of tokens that are no longer recent
+  old.all.recent = 0;
   Json layers = Json::array();
   for (const CachedLayer& layer : cache.layers) {
     Json blocks = Json::array();
     for (const CachedRows& rows : layer.rows) {
       const Index heads = &rows == &layer.rows.front() ? std::max<Index>(1, layer.kv_heads) : 1;
-      const std::int64_t numbers = rows.numbers.value();
+      const std::int64_t numbers = rows.numbers().value();
       blocks.push_back({{"name", rows.name},
                         {"heads", heads},
                         {"width", numbers / heads},
                         {"window", rows.window},
                         {"block", rows.block},
-                        {"bytes", bytes_of(rows.numbers, rows.vectors, type) /
+                        {"bytes", rows.bytes(1, old) /
                                       static_cast<double>(std::max<std::int64_t>(1, numbers))}});
     }
     if (layer.state.value() > 0) blocks.push_back(state_block("state", layer.state));
@@ -63,11 +82,8 @@ DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache, CacheT
       blocks.push_back(state_block("convolutions", layer.convolutions()));
     layers.push_back(std::move(blocks));
   }
-  return {name, std::move(layers), [cache, type](Index context) {
-            const CacheNumbersOf n = cache.numbers(context);
-            return bytes_of(n.growing + n.windowed, n.growing_vectors + n.windowed_vectors, type) +
-                   static_cast<double>((n.once * kStateBytes).value());
-          }};
+  return {name, std::move(layers),
+          [cache, rounding](Index context) { return cache.bytes(context, rounding).total(); }};
 }
 
 DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,

@@ -18,12 +18,14 @@ struct DrawnCache {
   nlohmann::ordered_json layers;
   std::function<double(Index)> bytes;  ///< of one sequence of so many tokens
 };
-DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache, CacheType type);
+DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache,
+                       const CacheRounding& rounding);
 DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,
                        const CacheRounding& rounding);
 
-/// Bytes of the numbers of one sequence; a state's are float32 in caches of every type.
-double bytes_of(Count numbers, Count vectors, CacheType type);
+/// Note on the number types of a cache: "2 bytes a number (bf16), states 4 (f32)"; recent tokens
+/// are `unrounded`.
+std::string stored_text(const CacheRounding& rounding, CacheType unrounded = CacheType::real);
 
 /// Bytes that caches may take, and how a picture names them.
 struct Room {

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/settings.h"
 #include "models/released_models.h"
 
 namespace headcount {
@@ -25,7 +26,7 @@ Count held_by_transformers(const ConfigCache& cache, Index tokens) {
   Count all;
   for (const CachedLayer& layer : cache.layers) {
     for (const CachedRows& rows : layer.rows)
-      all += rows.expanded * (rows.window > 0 ? std::min(tokens, rows.window - 1) : tokens);
+      all += rows.numbers(true) * (rows.window > 0 ? std::min(tokens, rows.window - 1) : tokens);
     const Index newest = cache.type == "olmo_hybrid" ? 0 : 1;
     all += layer.state + layer.channels * (layer.taps - 1 + newest);
   }
@@ -82,18 +83,30 @@ TEST(ConfigCache, KeepsThreePartsApart) {
   EXPECT_EQ(mamba.numbers(1).total().value(), mamba.numbers(1 << 20).once.value());
 }
 
-TEST(ConfigCache, CountsTheVectorsThatInt8Scales) {
-  const ConfigCache llama = read_config_cache(released_model("llama-3.1-8b").config);
-  EXPECT_EQ(llama.numbers(10).growing_vectors.value(), 32 * 2 * 8 * 10);
-  const ConfigCache deepseek = read_config_cache(released_model("deepseek-v3").config);
-  EXPECT_EQ(deepseek.numbers(10).growing_vectors.value(), 61 * 2 * 10);
+TEST(ConfigCache, CountsBytesOfTypesByPartsGroupsAndRecentTokens) {
+  const auto bytes = [](const char* model, const char* types, Index group = 0, Index recent = 0) {
+    CacheRounding rounding = CacheRounding::parse(types);
+    rounding.all.group = group;
+    rounding.all.recent = recent;
+    const ConfigCache cache = read_config_cache(released_model(model).config);
+    cache.require_fit(rounding);
+    return cache.bytes(10, rounding).total();
+  };
+  EXPECT_EQ(bytes("llama-3.1-8b", "int8"), 10 * 32 * 2 * 8 * (128 + 2));
+  EXPECT_EQ(bytes("llama-3.1-8b", "k=int4,v=int2", 32), 10 * 32 * 8 * (4 * (16 + 2) + 4 * (8 + 2)));
+  EXPECT_EQ(bytes("llama-3.1-8b", "int3", 0, 4), 32 * 2 * 8 * (6 * (48 + 2) + 4 * 2 * 128));
+  EXPECT_EQ(bytes("llama-3.1-8b", "int3", 0, 40), bytes("llama-3.1-8b", "bf16"));
+  EXPECT_EQ(bytes("deepseek-v3", "latent=int4,rope=bf16"), 10 * 61 * (256 + 2 + 2 * 64));
+  EXPECT_THROW(bytes("deepseek-v3", "v=int4"), SettingError);
+  EXPECT_THROW(bytes("mamba-2.8b", "k=int4"), SettingError);
+  EXPECT_THROW(bytes("deepseek-v3", "int4", 128), ShapeError);
 }
 
 TEST(ConfigCache, ChangesKvHeadsInProportionAndSharesThemOut) {
   const ConfigCache llama = read_config_cache(released_model("llama-3.1-8b").config);
   EXPECT_EQ(llama.kv_heads(), 8);
   EXPECT_EQ(llama.with_kv_heads(2).per_token() * 4, llama.per_token());
-  EXPECT_EQ(llama.with_kv_heads(32).numbers(10).growing_vectors.value(), 32 * 2 * 32 * 10);
+  EXPECT_EQ(llama.with_kv_heads(32).bytes(10, CacheType::int8).total(), 10 * 32 * 2 * 32 * 130);
   EXPECT_EQ(llama.of_shard(4).per_token() * 4, llama.per_token());
   EXPECT_EQ(llama.of_shard(64).per_token() * 8, llama.per_token());
   const ConfigCache latent = read_config_cache(released_model("deepseek-v3").config);

@@ -90,13 +90,14 @@ CostQuestion question_of(const CommandLine& line, Index positions) {
   std::ranges::sort(question.contexts);
   question.contexts.erase(std::unique(question.contexts.begin(), question.contexts.end()),
                           question.contexts.end());
-  if (const std::string* const text = line.setting("cache-dtype")) {
-    const CacheRounding rounding = CacheRounding::parse(*text);
-    if (!rounding.parts.empty())
-      throw UsageError("--cache-dtype must be one type with --config, is ", *text);
-    question.type = rounding.all.type;
-    question.type_name = *text;
+  Given rounding(cache_settings());
+  rounding.put("cache-dtype", "bf16");
+  for (const Setting& setting : cache_settings()) {
+    if (const std::string* const text = line.setting(setting.name))
+      rounding.put(setting.name, parse_value(setting.name, setting.takes, *text));
   }
+  question.rounding = read_rounding(rounding);
+  if (!question.rounding.parts.empty()) question.rounding.all.type = CacheType::bf16;  // the rest
   const auto whole = [&](const char* flag) {
     return parse_value(flag, WholeRange{1, 1 << 20}, line.get(flag)).get<Index>();
   };
@@ -106,6 +107,8 @@ CostQuestion question_of(const CommandLine& line, Index positions) {
   if (const std::string* const text = line.setting("attention")) {
     for (const std::string_view spec : split_text(*text, ','))
       question.attentions.emplace_back(spec);
+    if (question.rounding.all.recent > 0)
+      throw UsageError("--cache-recent does not go with --attention and --config");
   }
   return question;
 }
@@ -168,7 +171,8 @@ void print_as(Format format, const std::function<std::string(Format)>& text,
 }
 
 void print_config_cost(const CommandLine& line) {
-  constexpr std::string_view kRead[] = {"context", "cache-dtype", "attention"};
+  constexpr std::string_view kRead[] = {"context", "cache-dtype", "cache-group", "cache-recent",
+                                        "attention"};
   for (const auto& [name, text] : line.settings) {
     if (std::ranges::find(kRead, name) == std::end(kRead))
       throw UsageError("--", name, " has no effect with --config, which gives the model's sizes");
@@ -178,6 +182,7 @@ void print_config_cost(const CommandLine& line) {
       named_by("config", [&] { return read_config_cache(read_config(path), line.get("as")); });
   CostQuestion question = question_of(line, cache.context);
   question.weights = weight_bytes(path);
+  cache.require_fit(question.rounding);
   const ConfigCost cost(cache, std::move(question));
   const auto text = [&](Format format) { return cost.text(format); };
   write_cost_report(line, "KV cache of " + (path == "-" ? cache.type : path), text,

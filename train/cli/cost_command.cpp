@@ -159,27 +159,6 @@ std::string kept_notes(const std::vector<CostRow>& rows) {
   return text;
 }
 
-// Note on the number types of the cache: "2 bytes a number (bf16), states 4 (f32)".
-std::string stored(const CacheRounding& rounding) {
-  std::string text;
-  const auto add = [&](const std::string& part, CacheType type) {
-    const CacheTypeRow& row = row_of(type);
-    const Index group = rounding.all.group;
-    const bool whole = row.bits % 8 == 0;
-    text += (text.empty() ? "" : ", ") + part +
-            (whole ? counted(row.bits / 8, "byte") : counted(row.bits, "bit")) + " a number";
-    if (row.scale_bytes > 0)
-      text += " and " + std::to_string(row.scale_bytes) + (whole ? " a " : " bytes a ") +
-              (group > 0 ? "group of " + std::to_string(group) : "row");
-    text += " (" + std::string(row.name) + ")";
-  };
-  if (rounding.parts.empty()) add("", rounding.all.type);
-  for (const auto& [part, type] : rounding.parts) add(part + " ", type);
-  if (rounding.all.recent > 0)
-    text += ", of the last " + std::to_string(rounding.all.recent) + " tokens 4 (f32)";
-  return text + ", states " + std::to_string(kStateBytes) + " (f32)";
-}
-
 std::string tables(const std::vector<CostRow>& rows, const ModelSettings& config,
                    const std::string& numbers, const Origin& origin, Format format,
                    std::size_t width) {
@@ -285,7 +264,7 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
                  line.has("preset") ? latents_of(line) : nlohmann::json::object());
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   const auto text = [&](Format shape) {
-    return tables(rows, config, stored(rounding), origin, shape, table_width(line));
+    return tables(rows, config, stored_text(rounding), origin, shape, table_width(line));
   };
   const std::string source = line.get("preset", line.get("from", "these sizes"));
   write_cost_report(line, "KV cache of each attention in " + source, text,

@@ -65,6 +65,21 @@ TEST_F(ConfigCost, CountsTheScalesOfInt8AsTheTableOfAttentionsDoes) {
   EXPECT_EQ(at.at("cache_bytes"), 1024 * 32 * 2 * 8 * (128 + 2));
 }
 
+TEST_F(ConfigCost, CountsTypesOfPartsGroupsAndRecentTokens) {
+  const std::string path =
+      "--config " + file(llama_) + " --context 1024 --cache-dtype k=int4+v=int2";
+  const auto bytes = [&](const std::string& flags) {
+    return table(path + flags).at("contexts").at(0).at("cache_bytes").get<int>();
+  };
+  EXPECT_EQ(bytes(""), 1024 * 32 * 8 * ((64 + 2) + (32 + 2)));
+  EXPECT_EQ(bytes(" --cache-group 64"), 1024 * 32 * 8 * ((64 + 4) + (32 + 4)));
+  EXPECT_EQ(bytes(" --cache-recent 24"), 32 * 8 * (1000 * (66 + 34) + 24 * 2 * 256));
+  EXPECT_NE(output(path + " --cache-group 64 --cache-recent 24")
+                .find("k 4 bits a number and 2 bytes a group of 64 (int4), v 2 bits a number and 2 "
+                      "bytes a group of 64 (int2), of the last 24 tokens 2 bytes a number (bf16)"),
+            std::string::npos);
+}
+
 TEST_F(ConfigCost, ComparesOtherAttentionsAndShards) {
   const json at = table("--config " + file(llama_) +
                         " --context 1024 --attention mha,mqa,mla512+64 --shards 16")
@@ -154,6 +169,12 @@ TEST_F(ConfigCost, RefusesWhatItCannotReadInOneLine) {
   expect_refusal(3, "--config llama-3.1-406b", {"llama-3.1-405b"});
   const std::string llama = file(llama_);
   expect_refusal(2, "--config " + llama + " --memory 24q", {"memory", "24GiB"});
+  expect_refusal(2, "--config " + llama + " --cache-dtype latent=int4", {"'latent'", "k, v"});
+  expect_refusal(2, "--config " + llama + " --cache-dtype int4 --cache-group 48", {"64 does"});
+  expect_refusal(2, "--config " + llama + " --cache-group 32",
+                 {"--cache-group", "no effect", "bf16"});
+  expect_refusal(2, "--config " + llama + " --cache-dtype int4 --cache-recent 9 --attention mha",
+                 {"--cache-recent", "--attention"});
   expect_refusal(2, "--config " + llama + " --context 1k,x", {"context"});
   expect_refusal(2, "--config " + llama + " --preset llama-3-8b", {"preset"});
   expect_refusal(2, "--config " + llama + " --heads 4", {"heads", "config"});
