@@ -2,7 +2,6 @@
 #include <iostream>
 
 #include "autograd/base/text.h"
-#include "autograd/base/utf8.h"
 #include "models/plan.h"
 #include "nn/attention/costs.h"
 #include "train/cli/commands.h"

@@ -6,7 +6,6 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
-#include "autograd/base/utf8.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
 #include "models/checkpoint/checkpoint.h"
