@@ -170,7 +170,7 @@ TEST_F(ConfigCost, RefusesWhatItCannotReadInOneLine) {
   const std::string llama = file(llama_);
   expect_refusal(2, "--config " + llama + " --memory 24q", {"memory", "24GiB"});
   expect_refusal(2, "--config " + llama + " --cache-dtype latent=int4", {"'latent'", "k, v"});
-  expect_refusal(2, "--config " + llama + " --cache-dtype int4 --cache-group 48", {"64 does"});
+  expect_refusal(2, "--config " + llama + " --cache-dtype int4 --cache-group 48", {"32 does"});
   expect_refusal(2, "--config " + llama + " --cache-group 32",
                  {"--cache-group", "no effect", "bf16"});
   expect_refusal(2, "--config " + llama + " --cache-dtype int4 --cache-recent 9 --attention mha",
