@@ -7,6 +7,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
+#include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/cost.h"
@@ -44,7 +45,7 @@ class SavedEvaluations {
       : lock_(run.folder, FolderLock::Holders::in_turn),
         file_(run.folder / kRounded),
         of_({{"version", version_text()},
-             {"result", sha256_of_file(run.folder / kResult)},
+             {"result", sha256_hex(read_bytes(run.folder / kResult))},
              {"tokens", tokens}}) {
     if (!std::filesystem::exists(file_)) return;
     try {
