@@ -59,7 +59,7 @@ void pack_float(const Real* from, Index count, std::byte* to, const char* type,
 }
 
 void pack_f16(const Real* from, Index count, CacheLevels, std::byte* to) {
-  pack_float<Eigen::half>(from, count, to, "f16", "bf16, int8 or f32");
+  pack_float<Eigen::half>(from, count, to, "f16", "bf16 or f32");
 }
 
 void read_f16(const std::byte* from, Index first, Index count, CacheLevels, Real* to) {

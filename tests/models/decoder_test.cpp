@@ -180,11 +180,11 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     const auto model = make_model(config);
     for (const std::string_view form : attention_forms(model->plan()->cycle.front()))
       expect_decoding_equals_forward(config, {{GetParam(), std::string(form)}});
-    // Tolerances: up to 4.1 and 8.3 times the rounding of a row were measured, as in the test
+    // Tolerances: up to 4.1 and 10.5 times the rounding of a row were measured, as in the test
     // below.
     for (const auto& [type, tolerance] : {std::pair{CacheType::bf16, 1.25 * 4.1 / 256},
                                           std::pair{CacheType::f16, 1.25 * 4.1 / 2048},
-                                          std::pair{CacheType::int8, 1.25 * 8.3 / 254}}) {
+                                          std::pair{CacheType::int8, 1.25 * 10.5 / 254}}) {
       const std::vector<Real> one_by_one =
           decode(*model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
       if (!picks(*model)) expect_equal(one_by_one, forward(*model, tokens, 1), tolerance);

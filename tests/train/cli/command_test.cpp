@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -339,8 +340,9 @@ TEST(HelpCommand, ExplainsEachAttention) {
   for (const AttentionKind* kind : attention_kinds()) {
     const ProgramResult result = folder.headcount("help " + std::string(kind->name));
     EXPECT_EQ(result.exit_code, 0) << result.err;
+    const std::string unwrapped = std::regex_replace(result.out, std::regex("\n +"), " ");
     for (const std::string_view part : {kind->formula, kind->source})
-      EXPECT_NE(result.out.find(part), std::string::npos) << part;
+      EXPECT_NE(unwrapped.find(part), std::string::npos) << part;
     EXPECT_FALSE(kind->formula.empty()) << kind->name;
     for (const Setting& setting : kind->settings())
       EXPECT_NE(result.out.find("--" + setting.name + "  "), std::string::npos) << setting.name;

@@ -40,7 +40,8 @@ struct Example {
   std::string output;  // what the page shows below it
 };
 
-// Commands that begin a line with `prompt`, in blocks between ``` lines that begin with `fence`.
+// Commands without comments that begin a line with `prompt`, in blocks between ``` lines that begin
+// with `fence`.
 std::vector<Example> examples(const std::string& page, const std::string& fence,
                               const std::string& prompt) {
   std::vector<Example> all;
@@ -54,6 +55,7 @@ std::vector<Example> examples(const std::string& page, const std::string& fence,
     } else if (wanted && line.starts_with(prompt + "headcount ")) {
       Example& example = all.emplace_back(Example{line.substr(prompt.size()), ""});
       while (example.line.ends_with('\\') && std::getline(lines, line)) example.line += "\n" + line;
+      example.line = std::regex_replace(example.line, std::regex(" +# .*"), "");
       shown = true;
     } else if (wanted && shown) {
       all.back().output += line + "\n";

@@ -143,8 +143,8 @@ TEST(TwoProcesses, CannotCompareOtherThingsInOneFolder) {
   expect_refusal(folder.headcount(kComparison + "--steps 20 --out c --force"), 1,
                  {"c is in use by another process; wait until that ends"},
                  "a comparison that erases");
-  expect_refusal(folder.headcount("train --quiet --resume " + run), 1,
-                 {run + " is in use by " + first.name()}, "its run");
+  expect_refusal(folder.headcount("train --quiet --resume " + run), kUsage,
+                 {run + ": a comparison has begun this run"}, "its run");
   first.stop();
   const ProgramResult next = folder.headcount(kComparison + "--steps 3 --out c");
   EXPECT_EQ(next.exit_code, 0) << next.err;
