@@ -104,10 +104,9 @@ StoryGrammar lookup_writer(const Given& given) {
 
 // A head of width 2 can serve one kind of row and no more. A lookup does not depend on positions.
 nlohmann::json lookup_defaults() {
-  return {{"layers", 1},      {"dim", 64},     {"heads", 4},
-          {"head-dim", 2},    {"ffn-dim", 64}, {"context", kLine},
-          {"batch", 32},      {"steps", 3000}, {"positions", "none"},
-          {"lr", 2e-3},       {"warmup", 20},  {"beta2", 0.95},
+  return {{"layers", 1},         {"dim", 64},        {"heads", 4},   {"head-dim", 2},
+          {"ffn-dim", 64},       {"context", kLine}, {"batch", 32},  {"steps", 3000},
+          {"positions", "none"}, {"lr", 2e-3},       {"warmup", 20}, {"beta2", 0.95},
           {"eval-every", 500}};
 }
 
