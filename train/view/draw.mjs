@@ -3,6 +3,7 @@
 // A table stands below the line <!-- table: NAME -->, up to an empty line. With --check it writes
 // nothing, and ends with 1 if a file differs from what it would write.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { bitsByBytes, equalBytesTable, roundingTable } from "./bits.js";
 import { lossByPosition, stepsAgainstCache } from "./charts.js";
 import { costsByBytes } from "./costs.js";
 import { withStyle } from "./picture_file.mjs";
@@ -15,6 +16,7 @@ const results = (name) => JSON.parse(read(`${kResults}${name}.json`));
 
 // Picture, function of results, results.
 const kPictures = [
+  ["train/compare/bits.svg", (r) => bitsByBytes(r, 1.8), "bits_text"],
   ["train/compare/costs.svg", (r) => costsByBytes(r, ["latent-bias4x2", "mqax8"]),
     "shakespeare_heads"],
   ["train/compare/demo.svg", stepsAgainstCache, "recall"],
@@ -34,14 +36,22 @@ const kTables = {
     ["mqax16", "mqa:tie-kv=on"], ["v4x32", "mqa:tie-kv=on"]]), "shakespeare_heads"],
   gates: [(r) => pairTable(r, [["fox2", "gqa2"], ["fox1", "mqa"], ["fox1x16", "mqax16"],
     ["fox1x8", "mqax8"]]), "shakespeare_heads"],
-  latents: [(r) => pairTable(r, [["mla112+16", "gqa2"], ["mla48+16", "mqa"],
-    ["mla24+8", "mqax16"], ["mla112+16", "mla48+16"], ["mla48+16", "mla24+8"]]),
-  "shakespeare_heads"],
+  bits: [(r) => roundingTable(r, ["int8", "int4", "int3", "int2", "int2 rotated"]), "bits_text"],
+  equalBytes: [(r) => equalBytesTable(r, [[["mqa", "int8"], ["gqa2", "int4"]],
+    [["gqa2", "int4"], ["mha", "int2 rotated"]], [["mqa", "bf16"], ["mha", "int4"]],
+    [["mqa", "int4"], ["gqa2", "int2 rotated"]], [["mqa", "int4"], ["mla48+16", "int4"]]]),
+  "bits_text"],
   convolutions: [(r) => pairTable(r, [["mha:canon=B", "mha"], ["mha:canon=ABCD", "mha"],
     ["3*delta/mqa", "3*delta:conv-taps=1/mqa"], ["3*delta/mqa", "mha"]]), "shakespeare_canon"],
   length: [(r) => lossTable(r), "shakespeare_context1024"],
   recall: [answerTable, "mqar_bytes"],
 };
+
+// What rounding costs: types of all rows, and of parts.
+const kRoundings = [["bf16", "int8", "int4", "int3", "int2"],
+  ["bf16 rotated", "int8 rotated", "int4 rotated", "int3 rotated", "int2 rotated"],
+  ["k=bf16+v=int2", "k=int2+v=bf16", "latent=bf16+rope=int2", "latent=int2+rope=bf16"]]
+  .map((caches) => (r) => roundingTable(r, caches));
 
 // Studies: their files, in the order of their page, with their questions.
 const kStudies = [
@@ -56,6 +66,8 @@ const kStudies = [
   ["shakespeare_rates", "Which learning rate suits which attention?", [sweepTable]],
   ["shakespeare_rates1000", "Which suits them after 1000 steps?", [sweepTable]],
   ["shakespeare_rates2000", "Which suits them after 2000 steps?", [sweepTable]],
+  ["bits_text", "Bits, heads or width?", [lossTable, ...kRoundings]],
+  ["bits_recall", "Which bits does recall need?", [answerTable, ...kRoundings]],
   ["mqar_bytes", "Which attention recalls 32 pairs in 2000 steps?", [answerTable]],
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["mqar_figure", "Is recall here the field's task?", [answerTable, sweepTable]],
