@@ -47,7 +47,7 @@ std::string read_bytes(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::string content;
   content.reserve(size);
-  for (std::array<char, std::size_t{1} << 16> piece; file;) {
+  for (std::array<char, std::size_t{1} << 13> piece; file;) {
     file.read(piece.data(), std::ssize(piece));
     content.append(piece.data(), static_cast<std::size_t>(file.gcount()));
   }

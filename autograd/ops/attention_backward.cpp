@@ -119,7 +119,7 @@ struct StripBackward {
     }
   }
 
-  // Adds x^T y to the gradient of a slice, with x [n, lanes] and y [lanes, stride].
+  // Adds x y to the gradient of a slice, with x [n, lanes] and y [lanes, stride].
   void add_gradient(const Tile& tile, const KeySlice& slice, const Real* x, const Real* y,
                     Index stride) const {
     if (slice.gradient == nullptr) return;

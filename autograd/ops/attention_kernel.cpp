@@ -143,7 +143,7 @@ void find_row_factors(const Strip& strip, const Workspace& w) {
 // There are few parts, so that memory and the time to merge them are small.
 Index rows_in_task(const AttentionProblem& p) {
   constexpr Index kLeast = 2 * kDecodeTile, kMostParts = 64;
-  if (p.tokens > 1) return p.columns;
+  if (p.tokens > 1) return std::max<Index>(1, p.columns);
   return std::max(kLeast, p.columns / kMostParts / kDecodeTile * kDecodeTile);
 }
 
@@ -155,7 +155,8 @@ void attention_forward(Tape& tape, const AttentionProblem& p, Real* y) {
   using namespace kernel;
   if (p.row_scale != RowScale::one) for_strips(tape, p, 1, find_row_factors);
   const Index strips = p.batch * p.kv_heads * Strip::count(p), rows = rows_in_task(p);
-  const Index parts = (p.columns + rows - 1) / rows, size = SoftmaxState::size(p);
+  const Index parts = std::max<Index>(1, (p.columns + rows - 1) / rows),
+              size = SoftmaxState::size(p);
   Real* const states = parts > 1 ? tape.pool().take(strips * parts * size) : nullptr;
   for_tasks(tape, p, strips * parts, 1, rows, [&](Index task, const Workspace& w) {
     const Strip strip(p, task / parts);

@@ -1,5 +1,6 @@
 #include "autograd/ops/attention_strips.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/product_kernels.h"
@@ -257,6 +258,7 @@ void Strip::find_scores(const Tile& tile, const Workspace& w, Real* scaled) cons
 }
 
 void Strip::find_multipliers(const Tile& tile, const Workspace& w) const {
+  if (queries < lanes) std::fill_n(w.mask, tile.count * lanes, Real{0});
   for (Index lane = 0; lane < queries; ++lane) {
     const Index query = (b * p.heads + head[lane]) * p.tokens + token[lane];
     const Index first = query * p.columns + tile.source.first_column + tile.begin;

@@ -87,10 +87,10 @@ struct Strip {
   Index index;  // among all strips: those of a KV head and those of a sequence lie side by side
   Index b, g;
   Index queries, lanes;  // in use; all of a row of a tile, of which a vector holds whole ones
-  // By lane, over and over.
+  // By lane.
   Index token[kWidth], head[kWidth];
   Index row[kWidth];                             // in a tensor [B, T, H, ...]
-  alignas(kAlignment) Real factor[kWidth] = {};  // of the scores
+  alignas(kAlignment) Real factor[kWidth] = {};  // of the scores, over and over
 
   static Index count(const AttentionProblem& p) {  // of a KV head
     return (p.tokens * p.group() + kWidth - 1) / kWidth;

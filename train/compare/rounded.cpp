@@ -47,7 +47,7 @@ class SavedEvaluations {
         of_({{"version", version_text()},
              {"result", sha256_hex(read_bytes(run.folder / kResult))},
              {"tokens", tokens}}) {
-    if (!std::filesystem::exists(file_)) return;
+    if (!is_there(file_)) return;
     try {
       const nlohmann::json saved = parse_json(read_file(file_));
       if (saved.at("of") == of_) roundings_ = saved.at("roundings").get<decltype(roundings_)>();

@@ -43,8 +43,9 @@ Json baselines_of(const Corpus& corpus) {
 Json chosen(std::string_view text) {
   const std::vector<LayerSpec> cycle = parse_attention_spec(text).cycle;
   Json choice;
-  if (std::all_of(cycle.begin() + 1, cycle.end(),
-                  [](const LayerSpec& layer) { return layer.shares() && !layer.shared_window; })) {
+  if (std::all_of(cycle.begin() + 1, cycle.end(), [](const LayerSpec& layer) {
+        return layer.shares() && !layer.gives("window");
+      })) {
     choice = {{"kind", cycle[0].kind->name}, {"given", cycle[0].settings}, {"share", cycle.size()}};
   }
   return {{"spec", text_of(cycle)}, {"choice", choice}};
