@@ -43,7 +43,9 @@ nlohmann::json read_config(const std::string& path) {
     return released_model(path).config;
   std::string text;
   if (path == "-") {
-    std::copy_n(std::istreambuf_iterator<char>(std::cin), kMostBytes + 1, std::back_inserter(text));
+    text.resize(kMostBytes + 1);
+    std::cin.read(text.data(), std::ssize(text));
+    text.resize(static_cast<std::size_t>(std::cin.gcount()));
   } else {
     const fs::path file = file_of(path);
     std::error_code error;

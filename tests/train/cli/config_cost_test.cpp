@@ -38,6 +38,14 @@ TEST_F(ConfigCost, CountsWhatASequenceKeeps) {
   EXPECT_EQ(table("--config " + folder + " --context 4096,128k --batch 2"), result);
 }
 
+TEST_F(ConfigCost, ReadsAConfigurationFromStandardInput) {
+  const std::string path = file(llama_);
+  const ProgramResult piped =
+      run_shell("\"$headcount\" cost --config - < '" + path + "'", folder_.path());
+  EXPECT_EQ(piped.exit_code, 0) << piped.err;
+  EXPECT_EQ(piped.out, output("--config " + path));
+}
+
 TEST_F(ConfigCost, SaysWhatFitsBesideTheWeights) {
   const std::string path = file(llama_);
   file(R"({"metadata": {"total_size": 17179869184}})", "model.safetensors.index.json");
