@@ -54,8 +54,9 @@ std::optional<std::string> RunEstimate::measured(const StepResult& result,
   const double all =
       static_cast<double>(rest) * step + static_cast<double>(evaluations) * evaluation;
   return formatted(
-      "about %s to go: %td step%s of %.1f ms, %td evaluation%s of %.1f s\n"
+      "%s %s to go: %td step%s of %.1f ms, %td evaluation%s of %.1f s\n"
       "measured memory: a step %s, the process %s so far",
+      options_.stops_when_learned() ? "until it has learned, at most" : "about",
       duration_text(all).c_str(), rest, rest == 1 ? "" : "s", 1e3 * step, evaluations,
       evaluations == 1 ? "" : "s", evaluation,
       binary_text(static_cast<double>(result.bytes)).c_str(), binary_text(peak_memory()).c_str());
