@@ -11,15 +11,15 @@ echo "building ..." >&2
 cmake --preset release -DHEADCOUNT_TESTS=OFF >/dev/null
 cmake --build --preset release --target headcount_cli --parallel "$(nproc)" >/dev/null
 # The page that trains in a browser: beside the report, which then offers it.
-page=.build/page/headcount.html
+page=.build/page/headcount.html out=${DEMO_OUT:-runs/demo}
 if [ -e "$page" ]; then
-  mkdir -p runs/demo
-  cp "$page" runs/demo/
+  mkdir -p "$out"
+  cp "$page" "$out"
 fi
 echo "training five attentions until they have learned; after 3 seconds, ETA says how long" >&2
-.build/release/headcount compare --out runs/demo "$@"
+.build/release/headcount compare --out "$out" "$@"
 if [ -e "$page" ]; then
-  echo "the same in a browser: $PWD/runs/demo/headcount.html" >&2
+  echo "the same in a browser: $(realpath "$out")/headcount.html" >&2
 else
   echo "the same in a browser: train/page/build.sh makes $page" >&2
 fi

@@ -97,7 +97,7 @@ std::string narrow_table(std::vector<Column<Row>> columns, const std::vector<Row
     if (column == columns.end() || width_of(text) <= width) continue;
     std::string heading = column->heading;
     std::ranges::replace(heading, '\n', ' ');
-    left_out += (left_out.empty() ? "" : ", ") + heading;
+    left_out += (left_out.empty() ? "" : "; ") + heading;
     columns.erase(column);
     text = text_table(columns, rows, format);
   }

@@ -177,7 +177,8 @@ void print_config_cost(const CommandLine& line) {
                                         "attention"};
   for (const auto& [name, text] : line.settings) {
     if (std::ranges::find(kRead, name) == std::end(kRead))
-      throw UsageError("--", name, " has no effect with --config, which gives the model's sizes");
+      throw UsageError("--", name,
+                       " has no effect with --config, which gives sizes and asks for bytes alone");
   }
   const std::string path = line.get("config");
   const ConfigCache cache =

@@ -50,7 +50,9 @@ std::string story_opening(const TrainOptions& options) {
   if (built_in == nullptr) return "";
   const StoryGrammar write = built_in->writer(options.corpus.own_of(*built_in));
   const std::string text = write(random_chooser({options.seed, random_stream("opening"), 0})).text;
-  return text.substr(0, text.find_first_of(" \n"));
+  const std::size_t end = text.find_first_of(" \n");
+  // A line without words begins as any other text does.
+  return end == text.npos || text[end] == '\n' ? "" : text.substr(0, end);
 }
 
 std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& rounding) {

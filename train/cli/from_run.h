@@ -29,7 +29,7 @@ inline constexpr const char* kOrNameText = ", or name a text with --data";
 LoadedRun load_named_run(const CommandLine& line);
 
 /// The first word of a story of the built-in text that a run trains on, whose model reads stories
-/// from their beginning; empty if the text is a file.
+/// from their beginning; empty if the text is a file, or has lines without words.
 std::string story_opening(const TrainOptions& options);
 
 /// The text of a flag, at least one character, in the run's tokens. Throws UsageError and

@@ -131,8 +131,8 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
     throw SettingError("`reference` ", headcount::quoted(wanted),
                        " is not among the compared attentions; name one of `attention`");
   if (is_control(question, wanted))
-    throw SettingError("`reference` ", headcount::quoted(wanted),
-                       " is a control, which must cost something; name another one");
+    throw SettingError("the reference, ", headcount::quoted(wanted),
+                       ", is a control, which must cost something; let `reference` name another");
   if (question.metric == Metric::answers && corpus.validation.distances.empty()) {
     throw SettingError("`metric` answers: ", corpus.name,
                        " marks no answers; leave `metric` out or take a built-in text");
@@ -197,17 +197,27 @@ std::vector<double> deciding_costs(const VariantResult& variant, const VariantRe
   return costs;
 }
 
+namespace {
+
+// The mean loss of the first seeds; none if none of them has finished.
+std::optional<double> mean_loss(const Question& question, std::span<const RunResult> runs) {
+  std::vector<double> losses;
+  for (const RunResult& run : runs) {
+    if (static_cast<Index>(run.seed) <= question.seeds.first) losses.push_back(run.validation_loss);
+  }
+  return losses.empty() ? std::nullopt : std::optional(estimate(losses).mean);
+}
+
+}  // namespace
+
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference,
                                 std::span<const std::vector<RunResult>> controls) {
   if (question.tolerance) return question.tolerance;
   if (question.metric == Metric::answers) return kPoints;
   if (question.metric == Metric::steps) return kMoreSteps;
-  std::vector<double> losses;
-  for (const RunResult& run : reference) {
-    if (static_cast<Index>(run.seed) <= question.seeds.first) losses.push_back(run.validation_loss);
-  }
-  if (losses.empty()) return std::nullopt;
-  double limit = kShareOfLoss * estimate(losses).mean;
+  const std::optional<double> loss = mean_loss(question, reference);
+  if (!loss) return std::nullopt;
+  double limit = kShareOfLoss * *loss;
   for (const std::vector<RunResult>& control : controls) {
     std::vector<double> lost;
     for (const auto& [seed, cost] : paired_costs(control, reference, Metric::loss)) {
@@ -246,16 +256,15 @@ std::optional<double> steps_to(const RunResult& run, double loss) {
 std::vector<AtTolerance> sensitivity(const ComparisonResult& result) {
   const Question& question = result.question;
   if (question.metric != Metric::loss || !question.intervals || !result.undecided.empty() ||
-      result.variants.size() < 2 || reference(result).runs.empty())
+      result.variants.size() < 2)
     return {};
   const VariantResult& than = reference(result);
+  const std::optional<double> loss = mean_loss(question, than.runs);
+  if (!loss) return {};
   const Judge judge(question.metric, question.seeds);
-  Question whole = question;
-  whole.tolerance.reset();
-  const double loss = *tolerance(whole, than.runs) / kShareOfLoss;
   std::vector<AtTolerance> all;
   for (const double percent : {0.5, 1.0, 1.5, 2.0}) {
-    AtTolerance& at = all.emplace_back(AtTolerance{percent, percent / kPercent * loss, {}, {}});
+    AtTolerance& at = all.emplace_back(AtTolerance{percent, percent / kPercent * *loss, {}, {}});
     for (const VariantResult& variant : result.variants) {
       if (!has_verdict(variant, result)) continue;
       const Verdict word = judge.verdict(deciding_costs(variant, than), at.tolerance);

@@ -31,8 +31,9 @@ async function plan(card) {
   }
   if (keyOf(card) !== key) return; // it has changed again
   if (planned) card.plan = planned;
-  if (card.choice.own && !card.choice.written) // as the engine has read it
-    card.choice = planned?.choice ?? { ...card.choice, written: true };
+  const { own, written, unread } = card.choice;
+  if (own && (!written || unread)) // as the engine reads it, once it does
+    card.choice = planned?.choice ?? { ...card.choice, written: true, unread: !planned };
   const now = keyOf(card);
   Object.assign(card, { key: now, error, pace: paces.get(now) ?? null });
   tell("planned");
