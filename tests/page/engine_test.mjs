@@ -181,8 +181,8 @@ const tests = {
     assert.deepEqual(settingsOf({ attention: "mqa/share", sinks: "on", bias: "on" }),
       ["mqa:sinks=on/share", { bias: "on" }]);
     assert.deepEqual(settingsOf({ attention: "mla", "rope-dim": 4, positions: "rope",
-      "ffn-dim": 40, "score-scale": "inv-sqrt" }),
-    ["mla12+4:score-scale=inv-sqrt", { "ffn-dim": 40 }]);
+      "ffn-dim": 40, "score-scale": "none" }),
+    ["mla12+4:score-scale=none", { "ffn-dim": 40 }]);
     assert.deepEqual(settingsOf({ attention: "mha", heads: 6, "head-dim": 4 }), ["mhax4", {}]);
   },
   "an answer shows probabilities, weights and a cache that fills"() {
