@@ -30,4 +30,4 @@ compare "$folder/recall" "--data recall --symbols 512 --pairs 16 --line-length 6
   --min-lr 1e-4 --decay cosine --eval-every 500 --eval-characters 8192 --stop-at-answers 0
   --attention mha,gqa2,mqa,mla24+8,v4 --metric answers --seeds 5" "$@"
 compare "$folder/text" "--preset shakespeare --seeds 5 --cache-characters 32k
-  --attention mha,gqa2,mqa,mla48+16" --data "$text" "$@"
+  --attention mha,gqa2,mqa,mla48+16,v4" --data "$text" "$@"
