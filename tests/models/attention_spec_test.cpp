@@ -58,7 +58,7 @@ TEST(AttentionSpec, GivesTheSettingsOfItsWord) {
   for (const auto& [word, kind, setting, value] : words) {
     const AttentionPlan plan = applied(word);
     EXPECT_EQ(plan.kind().name, kind) << word;
-    EXPECT_EQ(plan.values().at(setting), value) << word << " " << setting;
+    EXPECT_EQ(nlohmann::json(plan.values().at(setting)), value) << word << " " << setting;
   }
   EXPECT_EQ(parse_attention_spec("mha:gate=off").cycle.front().text, "mha:gate=off");
 }

@@ -188,9 +188,10 @@ TEST(CostTable, RefusesWhatOverflowsInsteadOfWrapping) {
     Given config = with(settings);
     config.put("layers", layers);
     std::vector<std::string> left_out;
-    EXPECT_NE(
-        message_of<ShapeError>([&] { cost_table(config, context, {}, left_out); }).find("overflow"),
-        std::string::npos);
+    EXPECT_NE(message_of<ShapeError>([&, at = context] {
+                cost_table(config, at, {}, left_out);
+              }).find("overflow"),
+              std::string::npos);
   }
 }
 

@@ -76,7 +76,7 @@ TEST(SettingOfEachType, TakesItsRangeAndNothingElse) {
            {"bias", "off", "off"},
            {"tie", "on", "on"}}) {
     e.parse(setting, text);
-    EXPECT_EQ(e.given.values()[setting], value) << setting << " " << text;
+    EXPECT_EQ(nlohmann::json(e.given.values()[setting]), value) << setting << " " << text;
   }
   EXPECT_EQ(e.given.chosen("shade", kShades), Shade::dark);
   EXPECT_FALSE(e.given.on("bias"));

@@ -90,9 +90,9 @@ TEST(EverySetting, IsRefusedBesideAnOwnerThatDoesNotHaveIt) {
   for (const BuiltInCorpus* corpus : built_in_corpora()) owners.emplace_back("data", corpus->name);
   int tried = 0;
   for (const auto& [flag, owner] : owners) {
-    const auto is_owner = [&](const std::string& name) {
+    const auto is_owner = [&, kind = flag](const std::string& name) {
       return std::ranges::any_of(
-          owners, [&](const auto& other) { return other.first == flag && other.second == name; });
+          owners, [&](const auto& other) { return other.first == kind && other.second == name; });
     };
     for (const Setting& setting : training_settings()) {
       if (setting.is_for(owner) || !std::ranges::any_of(setting.only_for, is_owner)) continue;

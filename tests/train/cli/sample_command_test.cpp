@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/base/real.h"
 #include "autograd/base/text.h"
 #include "train/run_program.h"
 

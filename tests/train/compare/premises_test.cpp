@@ -143,7 +143,7 @@ TEST(Premises, LeaveVerdictsOpenUnlessEachControlCostsMoreThanTheTolerance) {
   r.variants.back().runs[0].validation_loss = 2.5;
   EXPECT_EQ(why(r), "mha@4, a control, is not shown to cost more than the tolerance" + rest);
   const auto json = comparison_json(r);
-  EXPECT_EQ(json["verdict"]["controls"], nlohmann::json({"mha@4"}));
+  EXPECT_EQ(nlohmann::json(json["verdict"]["controls"]), nlohmann::json({"mha@4"}));
   EXPECT_EQ(results_text(comparison_json(read_results(json))), results_text(json));
 }
 

@@ -266,7 +266,7 @@ TEST(VerdictNotes, SayWhatIsEnoughAtOtherTolerances) {
             "Enough at a tolerance of 0.5 % of the loss: mqa; 1 % of the loss: mqa; 1.5 % of the "
             "loss: mqa; 2 % of the loss: mqa and gqa2.");
   const auto at = comparison_json(r)["verdict"]["sensitivity"][0];
-  EXPECT_EQ(at["not_enough"], nlohmann::json({"mla8+4"}));
+  EXPECT_EQ(nlohmann::json(at["not_enough"]), nlohmann::json({"mla8+4"}));
   EXPECT_NEAR(at["tolerance"].get<double>(), 0.005005, 1e-12);
 }
 
