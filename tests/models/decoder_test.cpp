@@ -253,7 +253,7 @@ TEST_P(Decoding, OfRecentTokensIsExact) {
     if (exact) expect_equal(logits, forward(*model, tokens, 1), kDecodingTolerance);
     EXPECT_TRUE(!rounds || recent == 20 || logits != forward(*model, tokens, 1));
     if (!rounds || recent < 20) continue;
-    // Of rows pooled from blocks none is recent: they are rounded as where nothing else is.
+    // Pooled rows are never recent: they are rounded as if they alone were rounded.
     CacheRounding of_pooled;
     for (Index i = 0; i < model->plan()->layers; ++i) {
       for (const Kept& kept : cache_parts(model->plan()->layer_attention(i))) {

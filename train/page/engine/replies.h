@@ -13,7 +13,7 @@ Json kinds_json();
 /// What each layer caches, as results.json has it (see CacheBlock), for view/cache_picture.js.
 Json cache_layers_json(const LanguageModel& model, const CacheRounding& rounding);
 
-/// Those layers in float32, and what they take.
+/// Cached layers of float32 numbers, with the bytes of a token and of a full context.
 Json cache_json(const LanguageModel& model);
 
 /// A piece of the validation part of about 600 characters, and questions from it with their
