@@ -160,24 +160,19 @@ class Rows {
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
-/// Rows that each query picked: [B, T, most] in ascending order; where a query picked fewer, -1
-/// follows. The memory is that of a tape's step.
+/// Rows that each query picked among those that it sees, and reads alone: [B, T, most] in ascending
+/// order; where a query picked fewer, -1 follows. The memory is that of a tape's step.
 struct PickedRows {
   const std::int32_t* rows = nullptr;
   Index most = 0;
+  /// If not null, attention writes [B, T, most] here: the weight of each picked row, summed over
+  /// the heads, without dropout; 0 after the last.
+  Real* weights = nullptr;
 
   /// List of query t of sequence b, of T.
   const std::int32_t* of(Index b, Index t, Index queries) const {
     return rows + (b * queries + t) * most;
   }
-};
-
-/// Choice among the rows that queries see: they read those that they picked and no others.
-struct Selection {
-  PickedRows rows;
-  /// If not null, receives [B, T, most]: the weight of each picked row, summed over the heads,
-  /// without dropout; 0 after the last.
-  Real* weights = nullptr;
 };
 
 /// Rows that stand for a block of `tokens` tokens each, row r for the tokens from r `tokens` on. A
@@ -186,7 +181,7 @@ struct Selection {
 struct PooledRows {
   Rows keys, values;
   Index tokens;
-  std::optional<Selection> selection = {};  ///< none: queries read all rows that they see
+  std::optional<PickedRows> picked = {};  ///< none: queries read all rows that they see
 };
 
 struct AttentionOptions {
@@ -210,7 +205,7 @@ struct AttentionOptions {
   const Rows* log_gates = nullptr;
   /// Rows of single tokens that each query reads, within the window if there is one; for causal
   /// attention without a key mask. None: queries read all rows that they see.
-  std::optional<Selection> selection = {};
+  std::optional<PickedRows> picked = {};
   /// A second group of rows in the same softmax.
   std::optional<PooledRows> pooled = {};
 };
@@ -246,40 +241,36 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 /// cached rows in the order of their tokens.
 Var read_rows(Tape& tape, const Rows& rows);
 
-/// The rows that each query picked, as a constant of `tape` [B, T most, heads, width]; of a query
-/// that picked fewer, zeros follow. A cache of any type converts these rows only.
-Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked, Index queries);
+/// The rows that the only query of each sequence picked, as a constant of `tape` [B, most, heads,
+/// width]; if they are fewer, zeros follow. A cache of any type converts these rows only.
+Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked);
 
-/// Scores that `pick_rows` chose by, and the rows that it chose.
-struct Picks {
-  Var scores;  ///< [B, T, most]; 0 after the last row of a query
-  PickedRows rows;
-};
-/// Sizes of `pick_rows`.
-struct PickOptions {
-  Real scale = 1;
+/// Scores of rows for each token, by the I heads of an indexer:
+///     - q [B, T, I, D], keys [B, R, 1, D] and weights [B, T, I] -> [B, T, R]
+///     - score of query t and row r: scale times the sum over h of
+///       weights[t, h] max(0, q[t, h] k[r])
+///
+/// Computed in tiles: products, sums and max(0, x) would keep R scores for each of the I heads.
+/// DeepSeek-AI, "DeepSeek-V3.2" (2025).
+Var index_scores(Var q, Var keys, Var weights, Real scale);
+
+/// Sizes of `top_k`.
+struct TopK {
   Index most = 1;            ///< rows that a query picks, if it sees as many
   Index tokens = 1;          ///< that a row stands for
   Index first_position = 0;  ///< of the first query
   Index window = 0;          ///< rows that a query sees at most, the last ones; 0: all
+  Index first_row = 0;       ///< the text's row that is row 0 here
 };
-/// The `most` rows with the greatest scores that each query sees (see PooledRows):
-///     - q [B, T, I, D], rows of keys [B, R, 1, D] and weights [B, T, I]
-///     - score of query t and row r: scale times the sum over h of
-///       weights[t, h] max(0, q[t, h] k[r])
-///
-/// Of equal scores, as the many zeros, those of earlier rows win. Gradients flow through the scores
-/// alone, not through the choice. Computed in tiles: no T x R tensor is kept, of which products and
-/// sums of tensors would keep one for each of the I heads, and no other op chooses. A cache whose
-/// first tokens were overwritten serves one query; its rows count from the earliest token that it
-/// holds. DeepSeek-AI, "DeepSeek-V3.2" (2025).
-Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options);
-/// Mean over the queries of KL(p || softmax(scores)), a scalar: how far the scores [B, T, most] of
-/// picked rows are from the weights `picked_weights` [B, T, most] that attention gave to them, p,
-/// divided by their sum. A query without rows or weights adds 0. The weights are constants. Queries
-/// pick different numbers of rows, of which softmax and sums over a dimension know nothing.
-/// DeepSeek-AI, "DeepSeek-V3.2" (2025), of which it is the loss over picked tokens.
-Var index_loss(const Picks& picks, const Real* picked_weights);
+/// The `most` rows with the greatest of the scores [B, T, R] among those that each query sees (see
+/// PooledRows). Of equal scores, as the many zeros, those of earlier rows win. No gradient flows
+/// through a choice.
+PickedRows top_k(Var scores, const TopK& options);
+/// Mean over the queries of KL(p || softmax(s)), a scalar: how far the scores s of a query's picked
+/// rows, of `scores` [B, T, R], are from the weights that attention gave to them, p, divided by
+/// their sum. A query without rows or weights adds 0. The weights are constants. DeepSeek-AI,
+/// "DeepSeek-V3.2" (2025), of which it is the loss over picked tokens.
+Var index_loss(Var scores, const PickedRows& picked);
 
 /// Term that a convolution adds to its sums: none, or its input (a residual connection).
 enum class Skip { none, input };
@@ -287,39 +278,18 @@ enum class Skip { none, input };
 /// Causal convolution of each channel with K taps: x [B, T, C], weight [channels, 1, K] of which
 /// rows [first, first + C) are used,
 ///     y[b, t, c] = sum over j < K of weight[first + c, 0, j] x[b, t - (K - 1) + j, c]
-/// plus x[b, t, c] with Skip::input, which saves a pass over x and one over its gradient.
-/// The inputs before the first token are `past` [B, K - 1, C], which is replaced by the last inputs
-/// of this call; empty: zeros. With `past` there are no gradients.
-Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past = {},
-                       Skip skip = Skip::none);
+/// plus x[b, t, c] with Skip::input, which saves a pass over x and one over its gradient. Inputs
+/// before the first token are zeros. y has the last `tokens` tokens; none: all.
+Var causal_convolution(Var x, Var weight, Index first, Skip skip = Skip::none,
+                       std::optional<Index> tokens = {});
 
-/// Blocks of tokens that a row of `pool_tokens` is pooled over.
-enum class PoolOver {
-  own_block,
-  two_blocks,  ///< the block before, with the first half of the channels, and its own
-};
-/// Inputs of `pool_tokens` that earlier calls left: a call reads them and stores those that later
-/// ones need.
-struct OpenBlock {
-  std::span<Real> x = {}, gates = {};  ///< of the block that is open, each [B, m - 1, channels]
-  /// Inputs and gates of the last complete block, first halves of the channels, each [B, m,
-  /// channels / 2]; for rows pooled over two blocks.
-  std::span<Real> before_x = {}, before_gates = {};
-  Index tokens = -1;  ///< before this call, of all blocks; -1: whole texts, without earlier tokens
-};
 /// One row for each block of m tokens that is complete: x, gates [B, T, D] and bias [m, D] -> [B,
 /// T / m, D], each channel on its own,
 ///     y[b, r] = sum over j < m of softmax over j(gates[b, r m + j] + bias[j]) x[b, r m + j]
-/// Over two blocks x, gates [B, T, 2 D] and bias [m, 2 D] have one half of the channels for each: a
-/// row is the sum of 2 m terms with one softmax, the first halves of the tokens of block r - 1 and
-/// the second halves of those of block r. Row 0 has its own m terms only.
-///
-/// With `open`, blocks begin before the first of these tokens, and there are no gradients. Nothing
-/// if no block is complete. Softmax over the last dimension and products of matrices would need
-/// four transposed copies of x and gates, and a product of 1 x m by m x 1 for every number.
+/// Nothing if no block is complete. Softmax over the last dimension and products of matrices would
+/// need four transposed copies of x and gates, and a product of 1 x m by m x 1 for every number.
 /// DeepSeek-V4 (2026).
-std::optional<Var> pool_tokens(Var x, Var gates, Var bias, PoolOver over = PoolOver::own_block,
-                               const OpenBlock& open = {});
+std::optional<Var> pool_tokens(Var x, Var gates, Var bias);
 
 /// Gated delta rule. Each head has a state S [Dk, Dv] that a token scales by e^g, corrects by beta
 /// of the error of its answer to the key, and asks the query:

@@ -100,6 +100,8 @@ class Tape {
     node(x).needs_gradient = true;
     return x;
   }
+  /// Records a value of a dry tape, or as Op::read_rows one that is made of cached rows alone.
+  Var dry_leaf(const Shape& shape, Op op = Op::leaf) { return record(op, shape, {}); }
   /// Records the value of x without a copy, as a constant: x gets no gradient through it.
   Var detached(Var x);
   /// Records a parameter of the store without a copy. Its gradient goes to the store, or to where

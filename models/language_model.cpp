@@ -55,9 +55,9 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
                 {plan_->norm, plan_->bias, plan_->norm_epsilon});
   };
   const AttentionPlan& attention = plan_->layer_attention(layer);
-  const auto canon = [&](char place) -> std::optional<CanonLayer> {
+  const auto canon = [&](char place) -> std::optional<CausalConvolution> {
     if (!attention.canon.has(place)) return std::nullopt;
-    return CanonLayer(parameters_, prefix + "canon" + place, plan_->dim, attention.canon_taps);
+    return canon_layer(parameters_, prefix + "canon" + place, plan_->dim, attention.canon_taps);
   };
   const Mlp::Options mlp = {.width = plan_->dim,
                             .hidden = plan_->ffn_dim,
@@ -110,11 +110,8 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     if (const std::size_t writer = plan_->writers[place]; writer != place)
       memory = Memory::sharing(kept[writer], memory);
     memory.set_first_values(first_values);
-    const auto canon_state = [&](const char* name, Index channels) {
-      return memory.state(name, plan_->cycle[place].canon_taps - 1, channels);
-    };
     Var h = block.attention_norm(x);
-    if (block.canon_a) h = (*block.canon_a)(h, canon_state("canonA", plan_->dim));
+    if (block.canon_a) h = (*block.canon_a)(h, "canonA", memory);
     x = add(x, drop(block.attention->forward(h, memory)));
     if (layer == 0 && mixes_values(*plan_)) {
       first_values = memory.first_values();
@@ -122,14 +119,8 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     }
     if (block.mlp) {
       h = (*block.mlp_norm)(x);
-      if (block.canon_c) h = (*block.canon_c)(h, canon_state("canonC", plan_->dim));
-      Mlp::Past past;
-      if (plan_->cycle[place].canon.has('D')) {
-        if (plan_->activation == Activation::swiglu)
-          past.gate = canon_state("canonD_gate", plan_->ffn_dim);
-        past.up = canon_state("canonD_up", plan_->ffn_dim);
-      }
-      x = add(x, drop((*block.mlp)(h, past)));
+      if (block.canon_c) h = (*block.canon_c)(h, "canonC", memory);
+      x = add(x, drop((*block.mlp)(h, memory)));
     }
     kept[place] = std::move(memory);
     if (held == OnTape::one_layer) tape.reset_to(carried);

@@ -32,8 +32,8 @@ class LanguageModel {
 
   /// Draws fresh weights. Matrices, embeddings and short convolutions are normal with standard
   /// deviation 0.02, projections to the residual stream with 0.02 / sqrt(2 layers). Weights of
-  /// norms are 1 and biases 0, and Canon layers are uniform (see CanonLayer). Vectors and tables of
-  /// an attention start as its kind declares, by an Initializer.
+  /// norms are 1 and biases 0, and Canon layers are uniform (see canon_layer). Vectors and tables
+  /// of an attention start as its kind declares, by an Initializer.
   void initialize(std::uint64_t seed);
 
   const ModelPlan& plan() const { return plan_; }
@@ -83,7 +83,7 @@ class LanguageModel {
     std::unique_ptr<Attention> attention;
     std::optional<Norm> mlp_norm;  // absent, like the MLP, with `ffn-dim` 0
     std::optional<Mlp> mlp;
-    std::optional<CanonLayer> canon_a, canon_c;
+    std::optional<CausalConvolution> canon_a, canon_c;
   };
   Block make_block(Index layer);
   // Layers whose values the tape holds at a time: all for backward, one in decoding.

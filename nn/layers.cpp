@@ -64,22 +64,23 @@ Var l2_norm(Var x, Real epsilon, Real factor) {
   return scale(rms_norm(x, std::nullopt, epsilon), factor);
 }
 
-ShortConvolution::ShortConvolution(ParameterStore& parameters, const std::string& prefix,
-                                   Index channels, Index taps, double deviation)
-    : weight_(parameters.add(prefix + ".weight", {channels, 1, taps},
-                             Initializer::normal(deviation))) {}
+CausalConvolution::CausalConvolution(ParameterStore& parameters, const std::string& prefix,
+                                     Index channels, Index taps, Skip skip,
+                                     const Initializer& start)
+    : weight_(parameters.add(prefix + ".weight", {channels, 1, taps}, start)), skip_(skip) {}
 
-Var ShortConvolution::operator()(Var x, std::span<Real> past, Index first_channel) const {
-  return silu(causal_convolution(x, x.tape->parameter(weight_), first_channel, past));
+Var CausalConvolution::operator()(Var x, std::string_view inputs, Memory& memory,
+                                  Index first_channel) const {
+  const Var weight = x.tape->parameter(weight_);
+  const Var all = memory.after_earlier(inputs, x, weight.shape()[2] - 1);
+  const Var y = causal_convolution(all, weight, first_channel, skip_, x.shape()[1]);
+  return skip_ == Skip::input ? y : silu(y);
 }
 
-CanonLayer::CanonLayer(ParameterStore& parameters, const std::string& prefix, Index channels,
-                       Index taps)
-    : weight_(parameters.add(prefix + ".weight", {channels, 1, taps},
-                             Initializer::uniform(1 / std::sqrt(static_cast<double>(taps))))) {}
-
-Var CanonLayer::operator()(Var x, std::span<Real> past, Index first_channel) const {
-  return causal_convolution(x, x.tape->parameter(weight_), first_channel, past, Skip::input);
+CausalConvolution canon_layer(ParameterStore& parameters, const std::string& prefix, Index channels,
+                              Index taps) {
+  return {parameters, prefix,      channels,
+          taps,       Skip::input, Initializer::uniform(1 / std::sqrt(static_cast<double>(taps)))};
 }
 
 Mlp::Mlp(ParameterStore& parameters, const std::string& prefix, const Options& o,
@@ -93,16 +94,16 @@ Mlp::Mlp(ParameterStore& parameters, const std::string& prefix, const Options& o
       down_(parameters, prefix + ".down_proj", {o.hidden, o.width, o.bias},
             init.residual_deviation) {
   if (o.canon_taps > 0)
-    canon_.emplace(parameters, prefix + ".canonD", (gate_ ? 2 : 1) * o.hidden, o.canon_taps);
+    canon_ = canon_layer(parameters, prefix + ".canonD", (gate_ ? 2 : 1) * o.hidden, o.canon_taps);
 }
 
-Var Mlp::operator()(Var x, const Past& past) const {
+Var Mlp::operator()(Var x, Memory& memory) const {
   Var up = up_(x);
-  if (!gate_) return down_(gelu(canon_ ? (*canon_)(up, past.up) : up));
+  if (!gate_) return down_(gelu(canon_ ? (*canon_)(up, "canonD_up", memory) : up));
   Var gate = (*gate_)(x);
   if (canon_) {
-    gate = (*canon_)(gate, past.gate);
-    up = (*canon_)(up, past.up, hidden_);
+    gate = (*canon_)(gate, "canonD_gate", memory);
+    up = (*canon_)(up, "canonD_up", memory, hidden_);
   }
   return down_(silu_gate(gate, up));
 }

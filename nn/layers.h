@@ -3,9 +3,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "autograd/ops.h"
 #include "autograd/parameters.h"
+#include "nn/attention/memory.h"
 
 namespace headcount {
 
@@ -78,33 +80,26 @@ class Norm {
 /// A factor of 1 / sqrt(width) makes vectors of unit length.
 Var l2_norm(Var x, Real epsilon, Real factor);
 
-/// silu(causal convolution over the last `taps` tokens), each channel on its own: the short
-/// convolution of linear attentions. `prefix.weight` [channels, 1, taps].
-class ShortConvolution {
+/// Causal convolution over the last `taps` tokens, each channel on its own; `prefix.weight`
+/// [channels, 1, taps].
+class CausalConvolution {
  public:
-  ShortConvolution(ParameterStore& parameters, const std::string& prefix, Index channels,
-                   Index taps, double deviation);
-  /// x [B, T, C], the channels from `first_channel` on -> the same shape. `past` [B, taps - 1, C]
-  /// has the inputs before these tokens and gets the last ones; empty: zeros.
-  Var operator()(Var x, std::span<Real> past, Index first_channel = 0) const;
+  CausalConvolution(ParameterStore& parameters, const std::string& prefix, Index channels,
+                    Index taps, Skip skip, const Initializer& start);
+  /// x [B, T, C], the channels from `first_channel` on -> the same shape: silu of the convolution,
+  /// or with Skip::input x plus the convolution. `memory` keeps the last taps - 1 inputs under the
+  /// name `inputs`.
+  Var operator()(Var x, std::string_view inputs, Memory& memory, Index first_channel = 0) const;
 
  private:
   ParameterId weight_;
+  Skip skip_;
 };
 
-/// y = x + causal convolution of x over the last `taps` tokens, each channel on its own: the Canon
-/// layer. `prefix.weight` [channels, 1, taps] starts uniform in +- 1 / sqrt(taps), as PyTorch's
+/// Canon layer, x + convolution of x: starts uniform in +- 1 / sqrt(taps), as PyTorch's
 /// convolutions do. Allen-Zhu, "Physics of language models: part 4.1" (2025).
-class CanonLayer {
- public:
-  CanonLayer(ParameterStore& parameters, const std::string& prefix, Index channels, Index taps);
-  /// x [B, T, C], the channels from `first_channel` on -> the same shape. `past` [B, taps - 1, C]
-  /// has the inputs before these tokens and gets the last ones; empty: zeros.
-  Var operator()(Var x, std::span<Real> past, Index first_channel = 0) const;
-
- private:
-  ParameterId weight_;
-};
+CausalConvolution canon_layer(ParameterStore& parameters, const std::string& prefix, Index channels,
+                              Index taps);
 
 enum class Activation { gelu, swiglu };
 
@@ -117,19 +112,16 @@ class Mlp {
     bool bias = false;
     Index canon_taps = 0;  ///< of a Canon layer `canonD` on [gate(x) | up(x)]; 0: none
   };
-  /// Inputs of the Canon layer before these tokens; empty: zeros.
-  struct Past {
-    std::span<Real> gate, up;
-  };
   Mlp(ParameterStore& parameters, const std::string& prefix, const Options& options,
       const WeightInit& init);
-  Var operator()(Var x, const Past& past = {}) const;  ///< [..., width] -> the same shape
+  /// x [B, T, width] -> the same shape. `memory` keeps the inputs of the Canon layer.
+  Var operator()(Var x, Memory& memory) const;
 
  private:
   Index hidden_;
   std::optional<Linear> gate_;
   Linear up_, down_;
-  std::optional<CanonLayer> canon_;
+  std::optional<CausalConvolution> canon_;
 };
 
 }  // namespace headcount

@@ -48,9 +48,8 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
     need(!cache->overwritten(rows.tokens()) || qs[1] == 1,
          "several tokens at once would overwrite cached ones; feed one at a time");
   };
-  const auto check_selection = [&](const std::optional<Selection>& selection) {
-    need(!selection ||
-             ((tape.is_dry() || selection->rows.rows != nullptr) && selection->rows.most > 0),
+  const auto check_picked = [&](const std::optional<PickedRows>& picked) {
+    need(!picked || ((tape.is_dry() || picked->rows != nullptr) && picked->most > 0),
          "queries pick at least one row");
   };
   add_rows(values);
@@ -66,7 +65,7 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
     need(o.pooled->tokens > 0 && o.causal && o.key_mask.empty(),
          "pooled rows stand for tokens that are all seen, before the query");
     add_source(o.pooled->keys), add_source(o.pooled->values);
-    check_selection(o.pooled->selection);
+    check_picked(o.pooled->picked);
   }
   if (o.log_gates != nullptr) {
     const Rows& gates = *o.log_gates;
@@ -76,8 +75,8 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
          "forget gates must be cached unrounded");
     need(!o.pooled, "a forget gate is that of a token, not of a pooled row");
   }
-  check_selection(o.selection);
-  need(!o.selection || (o.causal && o.key_mask.empty()),
+  check_picked(o.picked);
+  need(!o.picked || (o.causal && o.key_mask.empty()),
        "queries pick from rows that are all seen, before the query");
   need(!o.causal || qs[1] <= vs[1], "causal attention needs a key for every query");
   need(o.window == 0 || (o.causal && o.window > 0), "a window must be positive and causal");
@@ -93,13 +92,11 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
   need(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
 }
 
-KeySource make_source(Tape& tape, std::span<const Rows> keys, const Rows& values, Index queries,
-                      const std::optional<Selection>& selection) {
+KeySource make_source(Tape& tape, std::span<const Rows> keys, const Rows& values,
+                      const std::optional<PickedRows>& picked) {
   KeySource source{.values = KeySlice(tape, values), .count = values.shape()[1]};
   for (const Rows& part : keys) source.slices[source.slice_count++] = KeySlice(tape, part);
-  if (!selection) return source;
-  source.picked = selection->rows;
-  source.gathers = queries == 1 && values.cache() != nullptr;
+  source.picked = picked.value_or(PickedRows());
   return source;
 }
 
@@ -154,13 +151,13 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
                      .causal = options.causal,
                      .softmax = tape.scratch_of<RowSoftmax>(rows)};
   KeySource& tokens = p.all_sources.front();
-  tokens = make_source(tape, keys, values, p.tokens, options.selection);
+  tokens = make_source(tape, keys, values, options.picked);
   tokens.window = options.window;
   p.first_position = (values.cache() == nullptr ? tokens.count : values.tokens()) - p.tokens;
   if (options.pooled) {
     const PooledRows& pooled = *options.pooled;
     KeySource& source = p.all_sources[p.source_count++];
-    source = make_source(tape, {&pooled.keys, 1}, pooled.values, p.tokens, pooled.selection);
+    source = make_source(tape, {&pooled.keys, 1}, pooled.values, pooled.picked);
     source.block = pooled.tokens;
   }
   const Index rotated = tokens.values.rotated_blocks();
@@ -171,10 +168,6 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
     if (alike) s.values.read_rotated(rotated);
     for (const KeySlice& slice : s.keys()) p.kv_heads = std::lcm(p.kv_heads, slice.heads);
     p.kv_heads = std::lcm(p.kv_heads, s.values.heads);
-    if (s.gathers) {
-      s.count = std::min(p.end_row(s, 0) - p.first_row(s, 0), s.picked.most);
-      s.window = 0;  // all picked rows are within it
-    }
     s.first_column = std::exchange(p.columns, p.columns + (s.count + 7) / 8 * 8);
   }
   if (options.sinks) p.sinks = tape.value(*options.sinks);
@@ -231,21 +224,18 @@ void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
   }
 }
 
-// Writes the weights of the picked rows, summed over the heads, to those of `selection`.
-void find_picked_weights(Tape& tape, const AttentionProblem& p, const KeySource& source,
-                         const std::optional<Selection>& selection) {
-  if (!selection || selection->weights == nullptr) return;
-  const Index most = selection->rows.most;
-  std::fill_n(selection->weights, p.batch * p.tokens * most, Real{0});
+// Writes the weights of the picked rows, summed over the heads, where they are wanted.
+void find_picked_weights(Tape& tape, const AttentionProblem& p) {
+  const auto wanted = [](const KeySource& s) { return s.picked.weights != nullptr; };
+  for (const KeySource& s : p.sources())
+    if (wanted(s)) std::fill_n(s.picked.weights, p.batch * p.tokens * s.picked.most, Real{0});
+  if (std::ranges::none_of(p.sources(), wanted)) return;
   visit_weights(tape, p, [&](const RowWeights& w) {
-    if (&w.source != &source) return;
-    const std::int32_t* const list = selection->rows.of(w.b, w.t, p.tokens);
-    Real* const to = selection->weights + (w.b * p.tokens + w.t) * most;
-    if (source.gathers) {
-      for (Index r = 0; r < w.count; ++r) to[w.j + r] += w.weights[r * w.stride];
-      return;
-    }
-    for (Index n = 0; n < most; ++n) {
+    const PickedRows& picked = w.source.picked;
+    if (picked.weights == nullptr) return;
+    const std::int32_t* const list = picked.of(w.b, w.t, p.tokens);
+    Real* const to = picked.weights + (w.b * p.tokens + w.t) * picked.most;
+    for (Index n = 0; n < picked.most; ++n) {
       if (list[n] >= w.j && list[n] < w.j + w.count) to[n] += w.weights[(list[n] - w.j) * w.stride];
     }
   });
@@ -299,15 +289,10 @@ void backward(Tape& tape, AttentionProblem p, Var q, const std::optional<Var>& s
 }
 
 // Pairs of queries and rows if every query reads as many rows as the last one: masked pairs count.
-// One query reads those rows alone that it picks.
 Count count_pairs(const Shape& q, const Rows& values, const AttentionOptions& options) {
-  const auto read = [&](Index rows, Index window, const std::optional<Selection>& selection) {
-    if (window > 0) rows = std::min(rows, window);
-    return selection && q[1] == 1 ? std::min(rows, selection->rows.most) : rows;
-  };
-  Index rows = read(values.shape()[1], options.window, options.selection);
-  if (const std::optional<PooledRows>& pooled = options.pooled)
-    rows += read(pooled->values.shape()[1], 0, pooled->selection);
+  Index rows = values.shape()[1];
+  if (options.window > 0) rows = std::min(rows, options.window);
+  if (options.pooled) rows += options.pooled->values.shape()[1];
   return Count(q.rows()) * rows;
 }
 
@@ -339,12 +324,12 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   const AttentionProblem p = make_problem(tape, q, keys, values, options);
   Real* const out = tape.value(y);
   attention_forward(tape, p, out);
-  const KeySlice& turned = p.sources().front().values;
-  for (Index at = 0; turned.block > 1 && at < shape.rows() * value_width; at += value_width)
-    rotate_row(out + at, value_width, turned.block);
+  if (const Index block = p.sources().front().values.block; block > 1) {
+    parallel_for(shape.rows(), row_chunk(value_width),
+                 [=](Index row) { rotate_row(out + row * value_width, value_width, block); });
+  }
   if (options.stats != nullptr) add_stats(tape, p, *options.stats);
-  find_picked_weights(tape, p, p.sources().front(), options.selection);
-  if (options.pooled) find_picked_weights(tape, p, p.sources().back(), options.pooled->selection);
+  find_picked_weights(tape, p);
   const KeySlice gates =
       options.log_gates != nullptr ? KeySlice(tape, *options.log_gates) : KeySlice();
   tape.finish(y, [=, sinks = options.sinks](Tape& t, const Real* dy) {

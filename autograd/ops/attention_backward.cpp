@@ -59,7 +59,7 @@ struct StripBackward {
       const Real gradient = -p.softmax[strip.row[lane]].weight(p.sinks[h]) * dot[lane];
       if (p.sink_gradients != nullptr) p.sink_gradients[strip.b * p.heads + h] += gradient;
       if (p.gradients_of_row != nullptr)
-        p.gradients_of_row[p.gate(strip.b, p.own_row(strip.token[lane]), h)] += gradient;
+        p.gradients_of_row[p.gate(strip.b, p.row_of_query(strip.token[lane]), h)] += gradient;
     }
   }
 

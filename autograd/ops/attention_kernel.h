@@ -56,7 +56,6 @@ struct KeySource {
   Index block = 0;          ///< tokens that a pooled row stands for; 0: rows of single tokens
   Index window = 0;         ///< the last rows that a query sees; 0: all
   PickedRows picked = {};   ///< rows that each query reads; null: all that it sees
-  bool gathers = false;     ///< for one query: the rows are the picked ones, `count` of them
   Index first_column = 0;   ///< of these rows among those of all sources; a multiple of 8
   std::span<KeySlice> keys() { return {slices.data(), slice_count}; }
   std::span<const KeySlice> keys() const { return {slices.data(), slice_count}; }
@@ -90,11 +89,12 @@ struct AttentionProblem {
   bool masks(Index b, Index j) const {
     return key_mask != nullptr && key_mask[b * all_sources.front().count + j] == 0;
   }
-  /// Place in a tensor [B, S, H] of head h of the row j of a single token; `own_row` is token t's.
+  /// Place in a tensor [B, S, H] of head h of the row j of a single token; `row_of_query` is token
+  /// t's.
   Index gate(Index b, Index j, Index h) const {
     return (b * all_sources.front().count + j) * heads + h;
   }
-  Index own_row(Index t) const {
+  Index row_of_query(Index t) const {
     return std::max<Index>(0, all_sources.front().count - tokens + t);
   }
   /// Query t may see rows [first_row(s, t), end_row(s, t)) of s.

@@ -167,19 +167,16 @@ void Strip::product(const Workspace& w, Real* c, const ConstMatrix& a, const Rea
 }
 
 ConstMatrix Strip::rows(const Tile& tile, const KeySlice& slice, Real* copy) const {
-  const Index n = tile.count, width = slice.width, own_head = head_of(slice);
-  const std::int32_t* const picked =
-      tile.source.gathers ? tile.source.picked.of(b, 0, 1) + tile.begin : nullptr;
+  const Index n = tile.count, width = slice.width, kv_head = head_of(slice);
   for (Index r = 0, run = 0; r < n; r += run) {
-    const Index from_row = picked == nullptr ? tile.begin + r : picked[r];
-    const Index slot = slice.slot(from_row);
-    run = picked == nullptr ? std::min(n - r, slice.slots - slot) : 1;
+    const Index slot = slice.slot(tile.begin + r);
+    run = std::min(n - r, slice.slots - slot);
     Real* const to = copy + r * width;
     if (slice.data == nullptr) {
-      slice.read(b, own_head, slot, run, to);
+      slice.read(b, kv_head, slot, run, to);
       continue;
     }
-    const Real* const from = slice.data + slice.offset(b, from_row, own_head);
+    const Real* const from = slice.data + slice.offset(b, tile.begin + r, kv_head);
     if (run == n) return {from, n, width, slice.slot_stride};
     for (Index i = 0; i < run; ++i)
       std::copy_n(from + i * slice.slot_stride, width, to + i * width);
@@ -218,7 +215,7 @@ void Strip::hide(const Tile& tile, Real hidden, Real* numbers) const {
       return x;
     });
   }
-  if (s.picked.rows != nullptr && !s.gathers) {
+  if (s.picked.rows != nullptr) {
     std::uint32_t read[kDecodeTile] = {};  // a bit for each lane
     for (Index lane = 0; lane < queries; ++lane) {
       for (const std::int32_t picked : picked_in(*this, lane, tile))
@@ -249,7 +246,7 @@ void Strip::find_scores(const Tile& tile, const Workspace& w, Real* scaled) cons
   }
   if (scaled != nullptr) std::copy_n(w.scores, size, scaled);
   for (Index lane = 0; p.gate_sums != nullptr && lane < queries; ++lane) {
-    const double own = p.gate_sums[p.gate(b, p.own_row(token[lane]), head[lane])];
+    const double own = p.gate_sums[p.gate(b, p.row_of_query(token[lane]), head[lane])];
     for (Index r = 0; r < tile.count; ++r)
       w.scores[r * lanes + lane] +=
           static_cast<Real>(own - p.gate_sums[p.gate(b, tile.begin + r, head[lane])]);

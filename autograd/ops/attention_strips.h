@@ -129,8 +129,8 @@ struct Strip {
   // Writes the product of a [rows, n] and `columns` [n, lanes] to c, or adds it.
   void product(const Workspace& w, Real* c, const ConstMatrix& a, const Real* columns,
                Write write) const;
-  // Rows of `tile` of a slice: a view, or a copy if the cache converts them, they are gathered, or
-  // the ring buffer of the cache begins again within them.
+  // Rows of `tile` of a slice: a view, or a copy if the cache converts them or if its ring buffer
+  // begins again within them.
   ConstMatrix rows(const Tile& tile, const KeySlice& slice, Real* copy) const;
   // Leaves the products of keys and queries in w.scores.
   void multiply_keys(const Tile& tile, const Workspace& w) const;
@@ -148,13 +148,9 @@ struct Strip {
 template <class Body>
 void for_tasks(Tape& tape, const AttentionProblem& p, Index count, Index strips, Index rows,
                const Body& body) {
-  const Index threads_here = OnOneThread::active() ? 1 : threads(), size = Workspace::size(p);
   const Index macs = strips * kWidth * rows * (p.key_width + p.value_width);
-  Real* const memory = tape.pool().take(threads_here * size);
-  parallel_for(count, task_chunk(macs), [&](Index task) {
-    body(task, Workspace(p, memory + (threads_here == 1 ? 0 : this_thread() * size)));
-  });
-  tape.pool().give_back(memory);
+  parallel_with_scratch(tape.pool(), count, macs, Workspace::size(p),
+                        [&](Index task, Real* memory) { body(task, Workspace(p, memory)); });
 }
 
 // Calls body(strip, workspace) for all strips: for `in_task` after each other in order, in parallel

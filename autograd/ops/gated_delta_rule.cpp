@@ -213,18 +213,13 @@ class DeltaHead {
 template <class Body>
 void for_heads(Tape& tape, const DeltaProblem& p, const Body& body) {
   const Index size = (DeltaHead::memory_size(p) + kLanes - 1) / kLanes * kLanes;
-  const Index threads_here = OnOneThread::active() ? 1 : threads();
-  Real* const memory = tape.pool().take(threads_here * size);
   const Index macs = p.length * p.group_size() * 3 * p.state_size();
-  parallel_chunks(p.batch * p.groups, task_chunk(macs), [&](Index begin, Index end) {
-    Real* const own = memory + (threads_here == 1 ? 0 : this_thread() * size);
-    for (Index task = begin; task < end; ++task) {
-      const Index first = task % p.groups * p.group_size();
-      for (Index h = first; h < first + p.group_size(); ++h)
-        body(task / p.groups * p.heads + h, DeltaHead(p, task / p.groups, h, own));
-    }
-  });
-  tape.pool().give_back(memory);
+  const auto run = [&](Index task, Real* memory) {
+    const Index first = task % p.groups * p.group_size();
+    for (Index h = first; h < first + p.group_size(); ++h)
+      body(task / p.groups * p.heads + h, DeltaHead(p, task / p.groups, h, memory));
+  };
+  parallel_with_scratch(tape.pool(), p.batch * p.groups, macs, size, run);
 }
 
 DeltaProblem make_problem(Tape& tape, Var q, Var k, Var v, Var g, Var beta, std::span<Real> state) {

@@ -58,10 +58,9 @@ Var read_rows(Tape& tape, const Rows& rows) {
   return all ? rows.x() : columns(rows.x(), rows.first(), rows.width());
 }
 
-Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked, Index queries) {
-  const Index count = queries * picked.most;
-  return copied(tape, rows, count,
-                [&](Index b, Index i) { return Index{picked.rows[b * count + i]}; });
+Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked) {
+  return copied(tape, rows, picked.most,
+                [&](Index b, Index i) { return Index{picked.rows[b * picked.most + i]}; });
 }
 
 }  // namespace headcount

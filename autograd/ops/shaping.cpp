@@ -21,7 +21,7 @@ namespace {
 
 // Place of each row of a tensor in another tensor with strides of its own, 0 for a dimension along
 // which it is repeated.
-struct Placed {
+struct Strides {
   std::array<Index, Shape::kMaxRank> extents{1, 1, 1, 1}, strides{};
   int rank = 0;
 
@@ -49,7 +49,7 @@ Var transpose(Var x, int first, int second) {
   require(low >= 0 && high < from.rank() && low != high, Op::transpose, "dimensions ", first,
           " and ", second, " cannot be exchanged in ", from);
   Shape to;
-  Placed in_x;       // the rows of y
+  Strides in_x;      // the rows of y
   Index stride = 1;  // in x, between elements of a row of y
   for (int i = 0; i < from.rank(); ++i) {
     const int at = i == low ? high : i == high ? low : i;
@@ -126,7 +126,7 @@ Var concat(Var a, Var b) {
   Tape& tape = tape_of(a);
   const Shape left = tape.shape(a), right = tape.shape(b);
   bool agree = left.rank() == right.rank() && left.rank() > 0;
-  Placed in_b;
+  Strides in_b;
   for (int i = 0; agree && i + 1 < left.rank(); ++i) {
     agree = left[i] == right[i] || right[i] == 1;
     Index stride = 1;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/base/error.h"
+#include "autograd/parallel.h"
 #include "autograd/products.h"
 #include "autograd/tape.h"
 
@@ -95,6 +96,18 @@ inline Tape& tape_of(Var x) {
 template <class... Parts>
 void require(bool condition, Op op, const Parts&... message) {
   if (!condition) throw ShapeError(name(op), ": ", message...);
+}
+
+/// Calls body(task, memory) for each task of [0, count), of `macs` multiply-accumulates each, in
+/// parallel. `memory` holds `size` numbers of the thread that runs the task.
+template <class Body>
+void parallel_with_scratch(BufferPool& pool, Index count, Index macs, Index size,
+                           const Body& body) {
+  const Index copies = OnOneThread::active() ? 1 : threads();
+  Real* const memory = pool.take(copies * size);
+  parallel_for(count, task_chunk(macs),
+               [&](Index task) { body(task, memory + (copies == 1 ? 0 : this_thread() * size)); });
+  pool.give_back(memory);
 }
 
 /// Softmax of one row of scores. With the logsumexp of the row in its place, weights would have the

@@ -29,8 +29,9 @@ ParameterId LayerWeights::numbers(std::string_view name, const Shape& shape,
   return parameters_.add(path(name), shape, start, MatrixRows::entries);
 }
 
-ShortConvolution LayerWeights::convolution(std::string_view name, Index channels, Index taps) {
-  return {parameters_, path(name), channels, taps, init_.deviation};
+CausalConvolution LayerWeights::convolution(std::string_view name, Index channels, Index taps) {
+  return {parameters_, path(name), channels,
+          taps,        Skip::none, Initializer::normal(init_.deviation)};
 }
 
 QueryProjection::QueryProjection(LayerWeights& weights, Index width, const QueryLatent& latent)
@@ -71,8 +72,8 @@ void Attention::add_common(LayerWeights& weights) {
     require_setting(weights.canon_channels_ > 0,
                     "`canon` B convolves queries, keys and values, and ", plan_.kind().name,
                     " has none for it; leave B out");
-    canon_.emplace(weights.parameters_, weights.path("canonB"), weights.canon_channels_,
-                   plan_.canon_taps);
+    canon_ = canon_layer(weights.parameters_, weights.path("canonB"), weights.canon_channels_,
+                         plan_.canon_taps);
     canon_parts_ = weights.canon_parts_;
   }
   if (plan_.sinks)  // as gpt-oss starts them
@@ -91,9 +92,7 @@ Var Attention::convolved(std::string_view part, Var x, Memory& memory) const {
                   "`canon` mixes tokens before attention; it has no key mask");
   const auto found = canon_parts_.find(part);
   require_setting(found != canon_parts_.end(), "the layer declares no part '", part, "' of canonB");
-  return (*canon_)(x,
-                   memory.state("canonB_" + found->first, plan_.canon_taps - 1, x.shape().last()),
-                   found->second);
+  return (*canon_)(x, "canonB_" + found->first, memory, found->second);
 }
 
 Var Attention::rotate(Var x, const Memory& memory) const {

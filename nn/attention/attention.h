@@ -32,8 +32,8 @@ class LayerWeights {
   Norm norm(std::string_view name, Index width, NormKind kind = NormKind::rms);
   /// `NAME`: a vector, or a table of rows that are looked up.
   ParameterId numbers(std::string_view name, const Shape& shape, const Initializer& start);
-  /// `NAME.weight` [channels, 1, taps]: causal convolution of each channel, without bias.
-  ShortConvolution convolution(std::string_view name, Index channels, Index taps);
+  /// `NAME.weight` [channels, 1, taps]: the short convolution of linear attentions, without bias.
+  CausalConvolution convolution(std::string_view name, Index channels, Index taps);
   /// The weights that `make` adds, which make cached rows and nothing else; none in a layer that
   /// shares, which has no such weights.
   template <std::invocable Make>
@@ -164,7 +164,7 @@ class Attention {
   std::optional<Linear> gate_proj_, output_;
   std::optional<ParameterId> sinks_;
   std::optional<Norm> q_norm_, k_norm_, rope_key_norm_;
-  std::optional<CanonLayer> canon_;
+  std::optional<CausalConvolution> canon_;
   std::map<std::string, Index, std::less<>> canon_parts_;  // their first channels
   std::optional<RotaryTable> rotary_;
 };

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "nn/attention/attention.h"
 
@@ -14,9 +15,9 @@ struct CompressorPlan {
   std::string kept = {};                ///< prefix of its cache parts' names
   Index width = 0;                      ///< of a row
   Index block = 1;                      ///< tokens that a row stands for
-  PoolOver over = PoolOver::own_block;
+  Index blocks = 1;  ///< that a row is pooled over: its own or, if 2, the one before, too
 
-  Index channels() const { return over == PoolOver::two_blocks ? 2 * width : width; }
+  Index channels() const { return blocks * width; }
   std::string rows() const { return kept + "compressed"; }
 };
 
@@ -37,6 +38,9 @@ class Compressor {
   std::optional<Var> operator()(Var x, Memory& memory) const;
 
  private:
+  Var inputs(const Linear& projection, std::string_view name, Var x, Memory& memory,
+             Real none) const;
+
   CompressorPlan plan_;
   std::optional<Linear> kv_proj_, gate_proj_;
   std::optional<ParameterId> position_bias_;

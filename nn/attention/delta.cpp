@@ -39,9 +39,7 @@ class GatedDelta : public Attention {
         split(split_heads(in_proj_ba_(x), s_.key_heads), std::array{s_.group(), s_.group()});
     // One convolution over all channels, in three parts.
     const auto convolved = [&](Var part, Index first, Index heads, std::string_view inputs) {
-      const Var x_part = merge_heads(part);
-      const std::span<Real> past = memory.state(inputs, s_.taps - 1, x_part.shape().last());
-      return split_heads(convolution_(x_part, past, first), heads);
+      return split_heads(convolution_(merge_heads(part), inputs, memory, first), heads);
     };
     const Var q = convolved(qkvz[0], 0, s_.key_heads, "q_inputs");
     const Var k = convolved(qkvz[1], s_.keys(), s_.key_heads, "k_inputs");
@@ -56,7 +54,7 @@ class GatedDelta : public Attention {
  private:
   DeltaSizes s_;
   Linear in_proj_qkvz_, in_proj_ba_;
-  ShortConvolution convolution_;
+  CausalConvolution convolution_;
   ParameterId a_log_, dt_bias_;
   Norm norm_;
 };

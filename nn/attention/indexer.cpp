@@ -38,22 +38,28 @@ std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>
   const Index seen = window_ > 0 ? std::min(window_, rows) : rows;
   if (seen <= topk_ && !learns(memory)) return std::nullopt;
   const auto width = static_cast<double>(heads_ * width_);
-  return pick_rows(queries, *keys, weights,
-                   {.scale = static_cast<Real>(1 / std::sqrt(width)),
-                    .most = std::min(topk_, seen),
-                    .tokens = tokens_,
-                    .first_position = memory.first_position(),
-                    .window = window_});
+  const Var scores = index_scores(queries, read_rows(*x.tape, *keys), weights,
+                                  static_cast<Real>(1 / std::sqrt(width)));
+  PickedRows picked =
+      top_k(scores, {.most = std::min(topk_, seen),
+                     .tokens = tokens_,
+                     .first_position = memory.first_position(),
+                     .window = window_,
+                     .first_row = keys->cache() ? keys->cache()->first_token() : 0});
+  Tape& tape = *x.tape;
+  if (learns(memory)) picked.weights = tape.scratch(scores.shape().rows() * picked.most);
+  return Picks{scores, picked};
 }
 
-Selection Indexer::selection(const Picks& picks, const Memory& memory) const {
-  Tape& tape = *picks.scores.tape;
-  return {picks.rows, learns(memory) ? tape.scratch(picks.scores.shape().size()) : nullptr};
+std::optional<Rows> Picks::gathered(const Rows& rows, const Memory& memory) const {
+  if (!memory.is_cached() || scores.shape()[1] > 1) return std::nullopt;
+  return read_rows(*scores.tape, rows, picked);
 }
 
-void Indexer::learn(const Picks& picks, const Selection& selection, const Memory& memory) const {
+void Indexer::learn(const Picks& picks, const Memory& memory) const {
   if (!learns(memory)) return;
-  memory.losses()->push_back(scale(index_loss(picks, selection.weights), static_cast<Real>(loss_)));
+  memory.losses()->push_back(
+      scale(index_loss(picks.scores, picks.picked), static_cast<Real>(loss_)));
 }
 
 SettingList index_settings(Index topk) {

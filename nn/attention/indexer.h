@@ -12,6 +12,16 @@
 /// public interface.
 namespace headcount {
 
+/// Scores of an indexer [B, T, R], and the rows that it picked by them for attention to read, with
+/// room for their weights if the indexer learns.
+struct Picks {
+  Var scores;
+  PickedRows picked;
+
+  /// A copy of the picked ones of `rows`, of any type, for one query that reads a cache; else none.
+  std::optional<Rows> gathered(const Rows& rows, const Memory& memory) const;
+};
+
 /// Names of an indexer's matrices, and the rows that it scores. Its sizes are settings.
 struct IndexerOptions {
   std::string_view q_proj, weights_proj;
@@ -36,11 +46,9 @@ class Indexer {
   /// indexer does not learn.
   std::optional<Picks> pick(Var x, Var queries, const std::optional<Rows>& keys,
                             const Memory& memory) const;
-  /// Rows that attention reads, with room for their weights if the indexer learns.
-  Selection selection(const Picks& picks, const Memory& memory) const;
   /// Adds the loss of the indexer to those that `memory` collects, if it collects any. Call it
   /// after attention.
-  void learn(const Picks& picks, const Selection& selection, const Memory& memory) const;
+  void learn(const Picks& picks, const Memory& memory) const;
 
  private:
   bool learns(const Memory& memory) const;

@@ -53,17 +53,14 @@ class KimiDelta : public Attention {
     Convolved(LayerWeights& weights, const std::string& part, Index channels, Index taps)
         : projection(weights.matrix(part + "_proj", weights.plan().dim, channels)),
           convolution(weights.convolution(part + "_conv1d", channels, taps)),
-          inputs(part + "_inputs"),
-          before(taps - 1) {}
+          inputs(part + "_inputs") {}
     Var operator()(Var x, Memory& memory) const {
-      const Var y = projection(x);
-      return convolution(y, memory.state(inputs, before, y.shape().last()));
+      return convolution(projection(x), inputs, memory);
     }
 
     Linear projection;
-    ShortConvolution convolution;
+    CausalConvolution convolution;
     std::string inputs;  // of the convolution, that the cache keeps
-    Index before;        // tokens of them
   };
 
   DeltaSizes s_;

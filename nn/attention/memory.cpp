@@ -60,8 +60,15 @@ void LayerCache::copy_first(const LayerCache& other) {
 }
 
 namespace {
+
 constexpr Index kTile = 64;  // attention's tiles of keys begin at multiples of it
+
+void require_no_gradient(Var x) {
+  require_setting(!x.tape->needs_gradient(x),
+                  "a cache keeps no gradients; decode on a tape without them");
 }
+
+}  // namespace
 
 Memory Memory::sharing(const Memory& earlier, const Memory& own) {
   Memory memory = earlier;
@@ -89,59 +96,46 @@ Rows Memory::shared(std::string_view name) const {
 Rows Memory::keep(std::string_view name, Var x, Rounding rounding) {
   require_setting(!shares_ || dry_ != nullptr, "a layer that shares keeps nothing, but it has '",
                   name, "'");
-  kept_.emplace_back(name, store(name, x, rounding));
-  return kept_.back().second;
+  return *keep({.name = std::string(name),
+                .heads = x.shape()[2],
+                .width = x.shape()[3],
+                .exact = rounding == Rounding::none},
+               x);
 }
 
-std::optional<Rows> Memory::keep_blocks(std::string_view name, Index tokens, Index width,
-                                        std::optional<Var> x) {
-  const Index before = first_position_ / tokens, after = (first_position_ + tokens_) / tokens;
+std::optional<Rows> Memory::keep(const Kept& kept, std::optional<Var> x) {
+  const Index block = std::max<Index>(1, kept.block), end = (first_position_ + tokens_) / block;
+  if (dry_ != nullptr) dry_->keeps.push_back(kept);
+  if (dry_ != nullptr && dry_->decodes) {
+    const bool slides = kept.block == 0 && dry_->window > 0;
+    const Shape cached = {1, slides ? std::min(dry_->window, end) : end, kept.heads, kept.width};
+    x.reset();
+    if (end > 0) x = dry_->tape.dry_leaf(cached, Op::read_rows);
+  }
   std::optional<Rows> rows;
-  if (dry_ != nullptr) {
-    dry_->keeps.push_back({.name = std::string(name), .heads = 1, .width = width, .block = tokens});
-    if (dry_->decodes && after > 0) x = dry_->tape.record(Op::read_rows, {1, after, 1, width}, {});
-  }
-  if (x && cache_ == nullptr) rows = Rows(*x);
-  if (cache_ != nullptr && after > 0) {
-    RowCache& all = cache_->rows(name);
-    if (x) write(name, *x, all, before, after - before);
-    rows = Rows(all, after);
-  }
-  if (rows) kept_.emplace_back(name, *rows);
+  if (x && cache_ == nullptr) rows = *x;
+  if (cache_ != nullptr && end > 0) rows = store(kept.name, x, first_position_ / block, end);
+  if (rows) kept_.emplace_back(kept.name, *rows);
   return rows;
 }
 
 // Several tokens that end beyond the cache read a copy of its rows and their own: in the cache, the
 // last ones overwrite rows that the first ones see. Tiles of keys begin in the copy where they do
 // in a whole text, so that weighted sums do not change; rows before the window are of other tokens.
-Rows Memory::store(std::string_view name, Var x, Rounding rounding) {
-  if (dry_ != nullptr) return note(name, x, rounding);
-  if (cache_ == nullptr) return Rows(x);
+Rows Memory::store(const std::string& name, std::optional<Var> x, Index begin, Index end) {
   RowCache& rows = cache_->rows(name);
-  const Index begin = first_position_, end = begin + tokens_;
   require_setting(tokens_ == 1 || rows.takes_many(),
                   "tokens come one by one where recent ones are cached unrounded");
   if (tokens_ == 1 || !rows.overwritten(end)) {
-    write(name, x, rows, begin, tokens_);
+    if (x) write(name, *x, rows, begin, end - begin);
     return {rows, end};
   }
   const Index earliest = std::max<Index>(0, begin + 1 - rows.capacity()) / kTile * kTile;
   RowCache& all = *chunks_.emplace_back(std::make_shared<RowCache>(rows.for_tokens(earliest, end)));
   all.copy_tokens(rows, earliest, begin);
-  write(name, x, all, begin, tokens_);
+  write(name, *x, all, begin, tokens_);
   rows.copy_tokens(all, std::max(begin, end - rows.capacity()), end);
   return {all, end};
-}
-
-Rows Memory::note(std::string_view name, Var x, Rounding rounding) {
-  const Index heads = x.shape()[2], width = x.shape()[3], tokens = first_position_ + tokens_;
-  dry_->keeps.push_back({.name = std::string(name),
-                         .heads = heads,
-                         .width = width,
-                         .exact = rounding == Rounding::none});
-  if (!dry_->decodes) return x;
-  const Index held = dry_->window > 0 ? std::min(dry_->window, tokens) : tokens;
-  return dry_->tape.record(Op::read_rows, {1, held, heads, width}, {});
 }
 
 // Writes rows [first, first + count) to `rows`, which the layer declares as `name`.
@@ -151,8 +145,7 @@ void Memory::write(std::string_view name, Var x, RowCache& rows, Index first, In
     throw ShapeError("the rows '", name, "' are ", x.shape().text(), ", the layer declares ",
                      declared.text());
   }
-  require_setting(!x.tape->needs_gradient(x),
-                  "a cache keeps no gradients; decode on a tape without them");
+  require_no_gradient(x);
   const Real* row = x.value().data();
   for (Index b = 0; b < declared[0]; ++b) {
     for (Index t = 0; t < count; ++t, row += rows.heads() * rows.width())
@@ -160,18 +153,37 @@ void Memory::write(std::string_view name, Var x, RowCache& rows, Index first, In
   }
 }
 
-std::span<Real> Memory::state(std::string_view name, Index heads, Index width, Index block) {
-  if (dry_ != nullptr) {
-    dry_->keeps.push_back({.name = std::string(name),
-                           .heads = heads,
-                           .width = width,
-                           .per_sequence = true,
-                           .block = block});
-  }
+std::span<Real> Memory::state(Kept kept) {
+  if (dry_ != nullptr) dry_->keeps.push_back(std::move(kept));
   if (cache_ == nullptr) return {};
-  const std::span<Real> numbers = cache_->state(name);
+  const std::span<Real> numbers = cache_->state(kept.name);
   if (first_position_ == 0) std::ranges::fill(numbers, Real{0});
   return numbers;
+}
+
+Var Memory::after_earlier(std::string_view name, Var x, Index count, Index block,
+                          std::optional<Real> first) {
+  const Index batch = x.shape()[0], tokens = x.shape()[1], channels = x.shape()[2];
+  const Index before = count * channels, size = tokens * channels;
+  std::span<Real> earlier = state({.name = std::string(name),
+                                   .heads = count,
+                                   .width = channels,
+                                   .per_sequence = true,
+                                   .block = block});
+  if (!is_cached() && !first) return x;
+  const Shape shape = {batch, count + tokens, channels};
+  if (dry_ != nullptr) return dry_->tape.dry_leaf(shape);
+  if (cache_ == nullptr)
+    earlier = {x.tape->scratch(batch * before), static_cast<std::size_t>(batch * before)};
+  if (first_position_ == 0) std::ranges::fill(earlier, first.value_or(0));
+  const Var all = concat(x.tape->constant({batch, before}, earlier), reshape(x, {batch, size}));
+  if (cache_ != nullptr) {
+    require_no_gradient(x);
+    for (Index b = 0; b < batch; ++b)
+      std::copy_n(all.value().data() + b * (before + size) + size, before,
+                  earlier.data() + b * before);
+  }
+  return reshape(all, shape);
 }
 
 }  // namespace headcount

@@ -24,8 +24,8 @@ struct Kept {
   Index heads, width;
   bool per_sequence = false;
   bool exact = false;  ///< rows per token that are never rounded
-  /// Tokens that a row stands for, beyond a window, too; 0: one. With `per_sequence`, a state for
-  /// the row of a block of so many that is still open.
+  /// Tokens that a pooled row stands for, whatever the window; 0: rows are those of single tokens.
+  /// With `per_sequence`, inputs of a block of so many tokens that is still open.
   Index block = 0;
 
   Index numbers() const { return heads * width; }
@@ -137,15 +137,20 @@ class Memory {
   std::optional<Rows> keep_blocks(std::string_view name, Index tokens, Index width,
                                   const Make& make) {
     return shares_ ? find_shared(name)
-                   : keep_blocks(name, tokens, width, std::optional<Var>(make()));
+                   : keep({.name = std::string(name), .heads = 1, .width = width, .block = tokens},
+                          std::optional<Var>(make()));
   }
-  std::optional<Rows> keep_blocks(std::string_view name, Index tokens, Index width,
-                                  std::optional<Var> x);
 
   /// State of each sequence [B, heads, width] after the earlier tokens, zero before the first one.
-  /// An op that computes these tokens overwrites it. Empty for whole texts. With `block`, it is for
-  /// the row of a block of so many tokens that is still open.
-  std::span<Real> state(std::string_view name, Index heads, Index width, Index block = 0);
+  /// An op that computes these tokens overwrites it. Empty for whole texts.
+  std::span<Real> state(std::string_view name, Index heads, Index width) {
+    return state({.name = std::string(name), .heads = heads, .width = width, .per_sequence = true});
+  }
+  /// Inputs x [B, T, C] behind the last `count` inputs of earlier tokens, [B, count + T, C]. Where
+  /// there are none, they are `first` or 0; for whole texts without `first`, x is returned itself.
+  /// With `block`, the inputs are for the row of a block of so many tokens that is still open.
+  Var after_earlier(std::string_view name, Var x, Index count, Index block = 0,
+                    std::optional<Real> first = {});
 
   /// Values of these tokens [B, T, heads, width] in the model's first layer; none in that layer
   /// before it sets them.
@@ -170,8 +175,9 @@ class Memory {
  private:
   Rows shared(std::string_view name) const;
   std::optional<Rows> find_shared(std::string_view name) const;
-  Rows store(std::string_view name, Var x, Rounding rounding);
-  Rows note(std::string_view name, Var x, Rounding rounding);
+  std::optional<Rows> keep(const Kept& kept, std::optional<Var> x);
+  Rows store(const std::string& name, std::optional<Var> x, Index begin, Index end);
+  std::span<Real> state(Kept kept);
   void write(std::string_view name, Var x, RowCache& rows, Index first, Index count) const;
 
   LayerCache* cache_ = nullptr;

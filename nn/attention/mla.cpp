@@ -102,8 +102,7 @@ class LatentAttention : public Attention {
     std::vector<Var> kv;
     if (kv_a_)
       kv = split(convolved("kv", (*kv_a_)(x), memory), std::array{s_.kv_rank, s_.rope_dim});
-    const Rows latents =
-        memory.keep("latent", [&] { return normed(split_heads(kv[0], s_.latents)); });
+    Rows latents = memory.keep("latent", [&] { return normed(split_heads(kv[0], s_.latents)); });
     std::vector<Rows> rope_key;  // shared by all heads; empty without rotary part
     if (s_.rope_dim > 0) {
       rope_key.push_back(memory.keep(
@@ -115,45 +114,40 @@ class LatentAttention : public Attention {
     const Var q = rotate(normed_queries(q_heads), memory);
     AttentionOptions o = options(*x.tape, s_.nope_dim + s_.rope_dim, memory);
     std::optional<Picks> picks;
-    if (indexer_) picks = pick(x, query_latent, memory, o);
+    if (indexer_) picks = pick(x, query_latent, memory);
+    if (picks) o.picked = picks->picked;
+    if (const auto picked = picks ? picks->gathered(latents, memory) : std::nullopt) {
+      latents = *picked;
+      for (Rows& key : rope_key) key = *picks->gathered(key, memory);
+      o.picked.reset();
+      o.window = 0;  // all picked tokens are within it
+    }
     // Expanding all latents pays off for many queries, not for a single query after many tokens.
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
     const bool absorb =
         memory.form().empty() ? few_queries && can_absorb(plan()) : memory.form() == kAbsorbed;
     const Var y = absorb ? absorbed(q, latents, std::move(rope_key), o)
-                         : expanded(q, latents, std::move(rope_key), o, memory);
-    if (picks) indexer_->learn(*picks, *o.selection, memory);
+                         : expanded(q, latents, std::move(rope_key), o);
+    if (picks) indexer_->learn(*picks, memory);
     return output(x, y);
   }
 
  private:
-  // Lets queries read the tokens that the indexer picks.
-  std::optional<Picks> pick(Var x, Var query_latent, Memory& memory, AttentionOptions& o) const {
+  // The tokens that the indexer picks.
+  std::optional<Picks> pick(Var x, Var query_latent, Memory& memory) const {
     require_setting(memory.key_mask().empty(),
                     "`index-topk` picks among all tokens before the query; it has no key mask");
     const auto turned = [&](Var rows) { return rotate_first(rows, RotaryLayout::half, memory); };
     const Rows keys = memory.keep("index_key", [&] {
       return turned(split_heads((*index_norm_)((*index_k_)(x.tape->detached(x))), 1));
     });
-    const std::optional<Picks> picks =
-        indexer_->pick(x, turned(indexer_->queries(query_latent)), keys, memory);
-    if (picks) o.selection = indexer_->selection(*picks, memory);
-    return picks;
+    return indexer_->pick(x, turned(indexer_->queries(query_latent)), keys, memory);
   }
 
   // Attention with keys and values of each head, expanded from the latents.
-  Var expanded(Var q, Rows latents, std::vector<Rows> keys, AttentionOptions o,
-               const Memory& memory) const {
+  Var expanded(Var q, const Rows& latents, std::vector<Rows> keys,
+               const AttentionOptions& o) const {
     Tape& tape = *q.tape;
-    if (o.selection && memory.is_cached() && q.shape()[1] == 1) {
-      const auto gathered = [&](const Rows& rows) -> Rows {
-        return read_rows(tape, rows, o.selection->rows, 1);
-      };
-      latents = gathered(latents);
-      std::ranges::transform(keys, keys.begin(), gathered);
-      o.selection.reset();
-      o.window = 0;  // all picked tokens are within it
-    }
     const Var kv = expand(read_rows(tape, latents));
     const Rows k = normed_keys(tape, Rows(kv).columns(0, s_.nope_dim));
     const Rows v = Rows(kv).columns(s_.nope_dim, s_.v_dim);

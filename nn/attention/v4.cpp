@@ -35,9 +35,7 @@ QueryLatent query_latent(const AttentionPlan& c) {
 }
 
 CompressorPlan compressor_plan(const AttentionPlan& c) {
-  return {.width = c.head_dim,
-          .block = c.whole("compress"),
-          .over = picks(c) ? PoolOver::two_blocks : PoolOver::own_block};
+  return {.width = c.head_dim, .block = c.whole("compress"), .blocks = picks(c) ? 2 : 1};
 }
 
 CompressorPlan index_plan(const AttentionPlan& c) {
@@ -89,12 +87,18 @@ class SharedRowAttention : public Attention {
       require_setting(memory.key_mask().empty(),
                       "`compress` pools all tokens of a block; it has no key mask");
       const std::optional<Rows> rows = rows_of(*compressor_, x, memory);
-      if (rows) o.pooled = {.keys = *rows, .values = *rows, .tokens = compressor_->plan().block};
-      if (indexer_) picks = pick(x, latent, memory, o.pooled);
-      if (rows) o.pooled->keys = normalize_for_scores(*x.tape, {o.pooled->values}).front();
+      if (indexer_) picks = pick(x, latent, memory);
+      const auto picked = picks ? picks->gathered(*rows, memory) : std::nullopt;
+      if (rows) {
+        const Rows values = picked.value_or(*rows);
+        o.pooled = {.keys = normalize_for_scores(*x.tape, {values}).front(),
+                    .values = values,
+                    .tokens = compressor_->plan().block};
+      }
+      if (picks && !picked) o.pooled->picked = picks->picked;
     }
     const Var y = attention(q, k, kv, o);
-    if (picks) indexer_->learn(*picks, *o.pooled->selection, memory);
+    if (picks) indexer_->learn(*picks, memory);
     return output(x, grouped(rotate_back(y, memory)));
   }
 
@@ -110,14 +114,11 @@ class SharedRowAttention : public Attention {
     return memory.keep_blocks(compressor.plan().rows(), block, compressor.plan().width, make);
   }
 
-  // Lets queries read those of the pooled rows that the indexer picks.
-  std::optional<Picks> pick(Var x, Var latent, Memory& memory,
-                            std::optional<PooledRows>& pooled) const {
+  // The pooled rows that the indexer picks.
+  std::optional<Picks> pick(Var x, Var latent, Memory& memory) const {
     const Var q = rotate(indexer_->queries(latent), memory);
     const std::optional<Rows> keys = rows_of(*index_compressor_, x.tape->detached(x), memory);
-    const std::optional<Picks> picks = indexer_->pick(x, q, keys, memory);
-    if (picks) pooled->selection = indexer_->selection(*picks, memory);
-    return picks;
+    return indexer_->pick(x, q, keys, memory);
   }
 
   // Projects each group of heads: y [B, T, H, d] -> [B, T, groups, rank].

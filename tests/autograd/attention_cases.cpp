@@ -238,13 +238,13 @@ void add_pooled_rows(CaseList& cases, Index length) {
       [=](Tape&, Inputs x) {
         AttentionOptions options = windowed;
         options.pooled = {
-            .keys = x[3], .values = x[4], .tokens = 1, .selection = Selection{{picked->data(), 2}}};
+            .keys = x[3], .values = x[4], .tokens = 1, .picked = PickedRows{picked->data(), 2}};
         return attention(x[0], x[1], x[2], options);
       });
   cases.add("two tokens that are picked", {{2, length, 4, 3}, {2, length, 2, 3}, {2, length, 1, 2}},
             [=](Tape&, Inputs x) {
               AttentionOptions options = causal;
-              options.selection = Selection{{picked->data(), 2}};
+              options.picked = PickedRows{picked->data(), 2};
               return attention(x[0], x[1], x[2], options);
             });
   cases.add("pooled rows, keys that are values",

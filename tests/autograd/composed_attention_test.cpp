@@ -162,7 +162,7 @@ TEST(ComposedAttention, PickedTokens) {
     }
     const Index most = any_size(1, 6);
     const std::vector<std::int32_t> picked = any_picks(sizes, sizes.keys, 1, most, options.window);
-    options.selection = Selection{{picked.data(), most}};
+    options.picked = PickedRows{picked.data(), most};
     agree(options, inputs);
   }));
 }
@@ -197,7 +197,7 @@ TEST(ComposedAttention, PooledRows) {
       return [=, &picked](Tape&, Inputs x) {
         AttentionOptions with_pooled = options;
         with_pooled.pooled = {.keys = x[3], .values = x[4], .tokens = tokens};
-        if (most > 0) with_pooled.pooled->selection = Selection{{picked.data(), most}};
+        if (most > 0) with_pooled.pooled->picked = PickedRows{picked.data(), most};
         return attend(x[0], x[1], x[2], with_pooled);
       };
     };

@@ -150,7 +150,7 @@ TEST(CausalConvolution, WithASkipIsAddedToItsInput) {
     const Index channels = any_size(1, 40);
     const std::array<Shape, 2> shapes = {
         {{any_size(1, 3), any_size(1, 60), channels}, {channels, 1, any_size(1, 6)}}};
-    agree([](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 0, {}, Skip::input); },
+    agree([](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 0, Skip::input); },
           [](Tape&, Inputs x) { return x[0] + composed_causal_convolution(x[0], x[1], 0); },
           normal_inputs("skip" + std::to_string(any_size(0, 1000)), shapes));
   }));
@@ -164,70 +164,28 @@ TEST(CausalConvolution, GoesOnFromTheInputsThatItSaw) {
   const Var whole = causal_convolution(x, w, 0);
   for (const std::vector<Index>& pieces :
        {std::vector<Index>{9}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {2, 5, 1, 1}, {4, 3, 2}}) {
-    Values past(2 * 3 * 5, Real{0});
     Index first = 0;
     for (const Index piece : pieces) {
-      const auto got = causal_convolution(tokens(x, first, piece), w, 0, past).value();
+      const Index before = std::min<Index>(first, 3);
+      const Var inputs = tokens(x, first - before, before + piece);
+      const auto got = causal_convolution(inputs, w, 0, Skip::none, piece).value();
       const auto expected = tokens(whole, first, piece).value();
       EXPECT_TRUE(std::ranges::equal(got, expected)) << "from token " << first;
       first += piece;
     }
-    const Var last = tokens(x, 6, 3);
-    EXPECT_TRUE(std::ranges::equal(past, last.value()));
   }
 }
 
 TEST(PooledTokens, AreSumsWeightedByASoftmax) {
   EXPECT_TRUE(rc::check([] {
-    const PoolOver over = any_size(0, 1) == 0 ? PoolOver::own_block : PoolOver::two_blocks;
-    const Index halves = over == PoolOver::two_blocks ? 2 : 1;
     const Index block = any_size(1, 6), length = block + any_size(0, 40);
-    const Index channels = halves * any_size(1, 40);
+    const Index channels = any_size(1, 40);
     const Shape shape = {any_size(1, 3), length, channels};
     const std::array<Shape, 3> shapes = {shape, shape, {block, channels}};
-    agree([=](Tape&, Inputs x) { return *pool_tokens(x[0], x[1], x[2], over); },
-          [=](Tape&, Inputs x) { return *composed_pool_tokens(x[0], x[1], x[2], over); },
+    agree([](Tape&, Inputs x) { return *pool_tokens(x[0], x[1], x[2]); },
+          [](Tape&, Inputs x) { return *composed_pool_tokens(x[0], x[1], x[2]); },
           normal_inputs("pool" + std::to_string(any_size(0, 1000)), shapes));
   }));
-}
-
-TEST(PooledTokens, GoOnFromAnOpenBlock) {
-  const Shape shape = {2, 11, 6};
-  Tape tape;
-  const Var x = tape.constant(shape, normal_values("x", 0, shape.size()));
-  const Var gates = tape.constant(shape, normal_values("gates", 0, shape.size()));
-  const Var bias = tape.constant({4, 6}, normal_values("bias", 0, 24));
-  for (const PoolOver over : {PoolOver::own_block, PoolOver::two_blocks}) {
-    const Var whole = *pool_tokens(x, gates, bias, over);
-    for (const std::vector<Index>& pieces :
-         {std::vector<Index>{11}, std::vector<Index>(11, 1), {2, 5, 1, 3}, {4, 4, 3}, {9, 2}}) {
-      Values open_x(2 * 3 * 6, Real{7}), open_gates = open_x;
-      Values before_x(over == PoolOver::two_blocks ? 2 * 4 * 3 : 0, Real{7}),
-          before_gates = before_x;
-      Index first = 0;
-      for (const Index piece : pieces) {
-        const std::optional<Var> got =
-            pool_tokens(tokens(x, first, piece), tokens(gates, first, piece), bias, over,
-                        {.x = open_x,
-                         .gates = open_gates,
-                         .before_x = before_x,
-                         .before_gates = before_gates,
-                         .tokens = first});
-        const Index before = first / 4, blocks = (first + piece) / 4 - before;
-        ASSERT_EQ(got.has_value(), blocks > 0);
-        if (got) {
-          const auto expected = tokens(whole, before, blocks);
-          EXPECT_TRUE(std::ranges::equal(got->value(), expected.value())) << "from token " << first;
-        }
-        first += piece;
-      }
-      const Var last = tokens(x, 8, 3);  // of the block that is still open
-      EXPECT_TRUE(std::ranges::equal(open_x, last.value()));
-      if (over == PoolOver::own_block) continue;
-      const Var half = columns(tokens(gates, 4, 4), 0, 3);
-      EXPECT_TRUE(std::ranges::equal(before_gates, half.value()));
-    }
-  }
 }
 
 }  // namespace

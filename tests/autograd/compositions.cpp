@@ -173,11 +173,11 @@ Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index f
 namespace {
 
 // Returns true if query t reads row `row` of those that it sees.
-bool reads(const std::optional<Selection>& selection, Index b, Index t, Index row, Index queries) {
-  if (!selection) return true;
-  const std::int32_t* const picked = selection->rows.of(b, t, queries);
-  const std::int32_t* const end = picked + selection->rows.most;
-  return std::find(picked, end, static_cast<std::int32_t>(row)) != end;
+bool reads(const std::optional<PickedRows>& picked, Index b, Index t, Index row, Index queries) {
+  if (!picked) return true;
+  const std::int32_t* const list = picked->of(b, t, queries);
+  const std::int32_t* const end = list + picked->most;
+  return std::find(list, end, static_cast<std::int32_t>(row)) != end;
 }
 
 // Keys that pooled rows are come after the others.
@@ -185,13 +185,13 @@ bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, I
   const Index keys = all_keys - (o.pooled ? o.pooled->keys.shape()[1] : 0);
   if (s >= keys) {
     return s - keys < (keys - queries + t + 1) / o.pooled->tokens &&
-           reads(o.pooled->selection, b, t, s - keys, queries);
+           reads(o.pooled->picked, b, t, s - keys, queries);
   }
   const Index last = o.causal ? keys - queries + t : keys - 1;
   const bool masked =
       !o.key_mask.empty() && o.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
   return s <= last && (o.window == 0 || s > last - o.window) && !masked &&
-         reads(o.selection, b, t, s, queries);
+         reads(o.picked, b, t, s, queries);
 }
 
 // [B, H, T, S] of `seen` where the query sees the key, `hidden` elsewhere.
@@ -281,35 +281,17 @@ Var in_blocks(Var x, Index block) {
   return reshape(flat, {s[0], blocks, block, s[2]});
 }
 
-// The blocks before, [B, blocks, m, D]; `first` stands for the one before the first.
-Var blocks_before(Var blocks, Real first) {
-  const Shape s = blocks.shape();
-  const Index size = s[2] * s[3];
-  const std::vector<Real> values(static_cast<std::size_t>(s[0] * size), first);
-  const Var none = blocks.tape->constant({s[0], size}, values);
-  return reshape(columns(concat(none, reshape(blocks, {s[0], s[1] * size})), 0, s[1] * size), s);
-}
-
 }  // namespace
 
-std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias, PoolOver over) {
+std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias) {
   const Shape s = x.shape();
-  const Index block = bias.shape()[0], blocks = s[1] / block;
-  const Index width = over == PoolOver::two_blocks ? s[2] / 2 : s[2];
+  const Index block = bias.shape()[0], blocks = s[1] / block, width = s[2];
   if (blocks == 0) return std::nullopt;
-  const auto own = [&](Var all) { return columns(all, s[2] - width, width); };
-  const auto terms = [](Var all) { return transpose(all, 2, 3); };
-  Var scores = terms(in_blocks(own(gates), block) + own(bias));
-  Var values = terms(in_blocks(own(x), block));
-  if (over == PoolOver::two_blocks) {
-    const auto other = [&](Var all) { return columns(all, 0, width); };
-    scores = concat(terms(blocks_before(in_blocks(other(gates), block), Real{-1e30}) + other(bias)),
-                    scores);
-    values = concat(terms(blocks_before(in_blocks(other(x), block), Real{0})), values);
-  }
-  const Index rows = s[0] * blocks * width, count = scores.shape().last();
+  const Var scores = transpose(in_blocks(gates, block) + bias, 2, 3);
+  const Var values = transpose(in_blocks(x, block), 2, 3);
+  const Index rows = s[0] * blocks * width;
   const Var sums =
-      matrix_product(reshape(softmax(scores), {rows, 1, count}), reshape(values, {rows, count, 1}));
+      matrix_product(reshape(softmax(scores), {rows, 1, block}), reshape(values, {rows, block, 1}));
   return reshape(sums, {s[0], blocks, width});
 }
 

@@ -42,17 +42,19 @@ Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index f
 /// of zeros and ones. On a training tape its dropout agrees with that of `attention` if S is a
 /// multiple of 8.
 Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options);
-/// Pooled rows: sums weighted by a softmax over the tokens of a block, or of two.
-std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias, PoolOver over);
+/// Pooled rows: sums weighted by a softmax over the tokens of a block.
+std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias);
 /// Causal convolution: sum over the taps, each times the input that many tokens earlier.
 Var composed_causal_convolution(Var x, Var weight, Index first);
 /// Gated delta rule, token by token. The last state [B, H, Dk, Dv] is stored in `state` if that is
 /// given.
 Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state = nullptr);
-/// Picks by a stable sort of the scores that a query sees; all scores [B, T, R] are kept. The lists
-/// live as long as the tape's step.
-Picks composed_pick_rows(Var q, Var keys, Var weights, const PickOptions& options);
+/// Scores from products of all heads, [B, T, I, R].
+Var composed_index_scores(Var q, Var keys, Var weights, Real factor);
+/// Picks by a stable sort of the scores that a query sees. The lists live as long as the tape's
+/// step.
+PickedRows composed_top_k(Var scores, const TopK& options);
 /// Mean of KL(p || softmax(scores)), query by query, from the logarithm of a softmax.
-Var composed_index_loss(const Picks& picks, const Real* picked_weights);
+Var composed_index_loss(Var scores, const PickedRows& picked);
 
 }  // namespace headcount

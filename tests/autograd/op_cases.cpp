@@ -258,7 +258,12 @@ void add_causal_convolution(CaseList& cases) {
   for (const Index tokens : {length, Index{3}}) {
     cases.add("added to its input, " + std::to_string(tokens) + " tokens",
               {{batch, tokens, channels}, {channels + 2, 1, 4}},
-              [=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 1, {}, Skip::input); });
+              [=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 1, Skip::input); });
+  }
+  for (const Skip skip : {Skip::none, Skip::input}) {
+    cases.add("of the last tokens" + std::string(skip == Skip::input ? ", added" : ""),
+              {{batch, length, channels}, {channels, 1, 3}},
+              [=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 0, skip, length - 4); });
   }
 }
 
@@ -383,8 +388,8 @@ void add_cases(Op op, CaseList& cases) {
       return add_causal_convolution(cases);
     case Op::pool_tokens:
       return add_pool_tokens_cases(cases);
-    case Op::pick_rows:
-      return add_pick_rows_cases(cases);
+    case Op::index_scores:
+      return add_index_scores_cases(cases);
     case Op::index_loss:
       return add_index_loss_cases(cases);
     case Op::gated_delta_rule:

@@ -158,13 +158,8 @@ TEST_F(ShapeErrors, OfCausalConvolution) {
   expect({"causal_convolution", "[2, 3]", "[5, 1, 2]"}, call({2, 3}, {5, 1, 2}, 0));
   expect({"causal_convolution", "[5, 2]"}, call({1, 2, 3}, {5, 2}, 0));
   expect({"causal_convolution", "channels 3 to 5", "[5, 1, 2]"}, call({1, 2, 3}, {5, 1, 2}, 3));
-  std::vector<Real> past(3);
-  expect({"causal_convolution", "are 3 numbers"}, [&] {
-    causal_convolution(tape.constant({1, 1, 2}, std::vector<Real>(2)),
-                       tape.constant({2, 1, 3}, std::vector<Real>(6)), 0, past);
-  });
-  expect({"causal_convolution", "no gradient"}, [&] {
-    causal_convolution(of({1, 1, 3}), of({3, 1, 2}), 0, past);
+  expect({"causal_convolution", "no 3 tokens", "[1, 2, 3]"}, [&] {
+    causal_convolution(of({1, 2, 3}), of({3, 1, 2}), 0, Skip::none, 3);
   });
 }
 

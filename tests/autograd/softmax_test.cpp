@@ -117,11 +117,11 @@ TEST(SoftmaxOfCrossEntropy, SharesOutOneAtLogitsOfAnySize) {
 
 TEST(SoftmaxOfIndexLoss, SharesOutOneAtScoresOfAnySize) {
   const std::array<std::int32_t, 3> rows = {0, 1, 2};
-  const Values weights = {Real{0.5}, Real{0.5}, 0};
+  Values weights = {Real{0.5}, Real{0.5}, 0};
   for (const Real size : kSizes) {
     Tape tape;
     const Var scores = tape.leaf({1, 1, 3}, Values{size * 50, size * 50, -size});
-    const Var loss = index_loss({scores, {rows.data(), 3}}, weights.data());
+    const Var loss = index_loss(scores, {rows.data(), 3, weights.data()});
     EXPECT_NEAR(static_cast<double>(loss.item()), 0, kRowTolerance) << size;
     tape.backward(loss);
     for (const Real d : scores.gradient()) EXPECT_NEAR(static_cast<double>(d), 0, kRowTolerance);

@@ -132,27 +132,47 @@ void Reference::check_rows(LayerCache& cache, Index length) {
   }
 }
 
-// The tokens of an open block, and of rows pooled over two blocks those of the block before. The
-// gates of a block before are there with the bias that is added to them.
+// The tokens of an open block, and of rows pooled over two blocks those of the block before. Of
+// these, caches keep the first half of the channels one block late: behind `open_` are the last
+// tokens of [that half of the block before | second half], behind `overlap_` the last first halves.
+// The gates of a block before are there with the bias that is added to them.
 void Reference::check_blocks(const AttentionPlan& plan, LayerCache& cache,
                              const ParameterStore& store) {
   const std::vector<double> counts = file_.at("cache.rows").to_doubles();
   for (std::size_t t = 0; t < counts.size(); ++t)
     EXPECT_EQ(counts[t], static_cast<double>((static_cast<Index>(t) + 1) / get(plan, "compress")));
+  const Index block = get(plan, "compress"), open = std::ssize(counts) % block;
+  const bool overlaps = file_.contains("cache.overlap_kv");
   for (const TensorView& expected : file_.tensors()) {
-    const bool open = expected.name.find(".pending_") != std::string::npos;
-    if (!open && expected.name.find(".overlap_") == std::string::npos) continue;
-    std::string name = expected.name.substr(std::string("cache.").size());
-    const bool of_indexer = name.starts_with("indexer.");
-    if (of_indexer) name.replace(0, std::string("indexer.").size(), "indexer_");
-    if (open) name.replace(name.find("pending"), std::string("pending").size(), "open");
+    const std::string& name = expected.name;
+    const bool pending = name.find(".pending_") != std::string::npos;
+    if (!pending && name.find(".overlap_") == std::string::npos) continue;
+    const bool of_indexer = name.find(".indexer.") != std::string::npos;
     const Index batch = expected.shape[0], tokens = expected.shape[1], width = expected.shape[2];
-    const std::span<const Real> state = cache.state(name);
-    const Index stride = std::ssize(state) / batch;
     std::vector<Real> held;
-    for (Index b = 0; b < batch; ++b)
-      held.insert(held.end(), state.begin() + b * stride,
-                  state.begin() + b * stride + tokens * width);
+    const auto add = [&](const std::string& kept, Index b, Index row, Index first, Index count) {
+      const std::span<const Real> state = cache.state((of_indexer ? "indexer_" : "") + kept +
+                                                      (name.ends_with("gate") ? "gate" : "kv"));
+      const Index rows = kept == "open_" ? block - 1 : block,
+                  channels = std::ssize(state) / batch / rows;
+      const auto from = state.begin() + (b * rows + row) * channels + first;
+      held.insert(held.end(), from, from + count);
+    };
+    for (Index b = 0; b < batch; ++b) {
+      for (Index i = 0; i < tokens; ++i) {
+        const Index row = block - 1 - open + i, half = width / 2;
+        if (!overlaps) {
+          add("open_", b, row, 0, width);
+        } else if (pending) {
+          add("overlap_", b, row + 1, 0, half);
+          add("open_", b, row, half, half);
+        } else if (i < open) {
+          add("open_", b, row, 0, width);
+        } else {
+          add("overlap_", b, i - open, 0, width);
+        }
+      }
+    }
     if (name.ends_with("overlap_gate")) {
       const std::string indexer = of_indexer ? "indexer." : "";
       const std::span<const Real> bias =

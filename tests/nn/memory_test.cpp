@@ -186,6 +186,33 @@ TEST(Memory, OfACacheHandsBackTheStateThatWasLeft) {
   EXPECT_EQ(Memory(cache, 1).state("state", 2, 5)[7], 0);
 }
 
+TEST(Memory, PutsInputsBehindThoseOfEarlierTokens) {
+  const Values inputs = normal_values(0, 2 * 9 * 3);
+  LayerCache cache({{.name = "x", .heads = 4, .width = 3, .per_sequence = true}},
+                   {.sequences = 2, .capacity = 9});
+  for (const Index text : {0, 1}) {
+    Index first = 0;
+    cache.set_length(0);
+    for (const Index piece : {1, 2, 5, 1}) {
+      Tape tape;
+      const auto numbers = [&](Index begin, Index end) {  // of tokens before the first, 7
+        Values some;
+        for (Index b = 0; b < 2; ++b) {
+          for (Index i = begin * 3; i < end * 3; ++i)
+            some.push_back(i < 0 ? Real{7} : inputs[static_cast<std::size_t>(b * 27 + i)]);
+        }
+        return some;
+      };
+      const Var x = tape.constant({2, piece, 3}, numbers(first, first + piece));
+      const Var all = Memory(cache, piece).after_earlier("x", x, 4, 0, 7);
+      EXPECT_EQ(all.shape(), (Shape{2, 4 + piece, 3}));
+      EXPECT_TRUE(std::ranges::equal(all.value(), numbers(first - 4, first + piece))) << text;
+      EXPECT_EQ(Memory().after_earlier("x", x, 4).index, x.index) << "a whole text";
+      cache.set_length(first += piece);
+    }
+  }
+}
+
 TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {
   LayerCache cache = state_cache(CacheType::real);
   EXPECT_THROW(Memory(cache, 1).state("k", 2, 3), ShapeError);
