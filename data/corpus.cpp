@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <iterator>
 #include <utility>
 
 #include "autograd/base/error.h"
@@ -46,7 +45,11 @@ void split(Corpus& corpus, Index cut) {
   corpus.validation = cut_off(corpus.train, cut);
 }
 
-void require_two_symbols(const Corpus& corpus) {
+/// Replaces the characters of both parts by tokens of their vocabulary.
+void number_characters(Corpus& corpus) {
+  corpus.vocabulary = Vocabulary::of({corpus.train.tokens, corpus.validation.tokens});
+  corpus.vocabulary.encode(corpus.train.tokens);
+  corpus.vocabulary.encode(corpus.validation.tokens);
   if (corpus.vocabulary.size() > 1) return;
   throw DataError("'", corpus.name, "' has one symbol only, so there is nothing to predict; ",
                   "use a text with at least two different characters");
@@ -82,11 +85,10 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
     train.distances.insert(train.distances.end(), distances.begin(), distances.end());
     stories.push_back(std::move(story));
   }
-  EncodedText encoded = encode_text(text, corpus.name);
-  corpus.sha256 = std::move(encoded.sha256);
-  corpus.vocabulary = std::move(encoded.vocabulary);
-  require_two_symbols(corpus);
-  train.tokens = std::move(encoded.tokens);
+  Characters characters = read_characters(text, corpus.name);
+  corpus.sha256 = std::move(characters.sha256);
+  train.tokens = std::move(characters.points);
+  number_characters(corpus);
 
   const Index cut = end_of_training(std::ssize(train.tokens), options);
   const auto distance = [cut](Index start) { return std::abs(start - cut); };
@@ -114,27 +116,19 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
   return corpus;
 }
 
-Corpus text_corpus(const std::string& name, EncodedText text, const CorpusOptions& options,
-                   std::optional<EncodedText> validation) {
+Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions& options,
+                   std::optional<Characters> validation) {
   Corpus corpus;
   corpus.name = name;
   corpus.sha256 = std::move(text.sha256);
-  corpus.vocabulary = std::move(text.vocabulary);
-  corpus.train.tokens = std::move(text.tokens);
+  corpus.train.tokens = std::move(text.points);
   Index line_ends = text.line_ends;
   if (validation) {
     corpus.sha256 += "+" + validation->sha256;
-    corpus.validation.tokens = std::move(validation->tokens);
+    corpus.validation.tokens = std::move(validation->points);
     line_ends += validation->line_ends;
-    const Vocabulary &one = corpus.vocabulary, &other = validation->vocabulary;
-    std::u32string symbols;
-    std::ranges::set_union(one.symbols(), other.symbols(), std::back_inserter(symbols));
-    Vocabulary both(std::move(symbols));
-    recode(corpus.train.tokens, one, both);
-    recode(corpus.validation.tokens, other, both);
-    corpus.vocabulary = std::move(both);
   }
-  require_two_symbols(corpus);
+  number_characters(corpus);
   const Index replaced = options.unix_newlines ? line_ends : 0;
   const auto characters = static_cast<double>(std::ssize(corpus.train.tokens) +
                                               std::ssize(corpus.validation.tokens) + replaced);
@@ -171,9 +165,12 @@ void keep_for_tuning(Corpus& corpus, Index characters) {
 }
 
 void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
+  if (corpus.vocabulary == vocabulary) return;
   try {
-    for (TextPart* part : {&corpus.train, &corpus.tuning, &corpus.validation})
-      recode(part->tokens, corpus.vocabulary, vocabulary);
+    const std::vector<std::int32_t> token_of = vocabulary.encode(corpus.vocabulary.symbols());
+    for (TextPart* part : {&corpus.train, &corpus.tuning, &corpus.validation}) {
+      for (std::int32_t& token : part->tokens) token = token_of[token];
+    }
   } catch (const DataError& error) {
     throw DataError(corpus.name, ": ", error.what());
   }

@@ -25,7 +25,7 @@ struct TextPart {
 /// Text as tokens, split by position into a training and a validation part.
 struct Corpus {
   std::string name;       ///< of a built-in corpus, or the file's path
-  std::string sha256;     ///< as EncodedText::sha256; of two files, both, joined by "+"
+  std::string sha256;     ///< as Characters::sha256; of two files, both, joined by "+"
   Vocabulary vocabulary;  ///< characters of all parts
   TextPart train, validation;
   TextPart tuning;  ///< cut off `train` by keep_for_tuning, or empty
@@ -84,8 +84,8 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
 /// Corpus of a user's text, split as in nanoGPT: the first int((1 - validation_fraction) *
 /// characters) characters are for training; all, if there is a second text for validation. Throws
 /// DataError for fewer than two different characters, and when a part would be empty.
-Corpus text_corpus(const std::string& name, EncodedText text, const CorpusOptions& options = {},
-                   std::optional<EncodedText> validation = {});
+Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions& options = {},
+                   std::optional<Characters> validation = {});
 
 /// Writes the built-in corpus named `data`, or reads the UTF-8 file at path `data` (a file named
 /// like a built-in corpus: "./tales"). Throws DataError for an unusable file, and as text_corpus

@@ -17,9 +17,9 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   if (!second.empty() && !is_there(second))
     throw DataError("`validation` ", headcount::quoted(second), " is no file; check the path");
   const auto read = [&](const std::string& path) {
-    return encode_text(read_file(path), path, options.unix_newlines);
+    return read_characters(read_file(path), path, options.unix_newlines);
   };
-  EncodedText text = read(data);
+  Characters text = read(data);
   if (second.empty()) return text_corpus(data, std::move(text), options);
   return text_corpus(data, std::move(text), options, read(second));
 }

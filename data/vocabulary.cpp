@@ -3,6 +3,8 @@
 #include <utf8.h>
 
 #include <algorithm>
+#include <ranges>
+#include <set>
 #include <utility>
 
 #include "autograd/base/error.h"
@@ -32,23 +34,44 @@ Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
   if (twice != sorted.end()) throw DataError("the vocabulary has ", name_of(*twice), " twice");
 }
 
-std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
-  std::vector<std::int32_t> tokens;
-  std::u32string unknown;
-  for (const char32_t symbol : text) {
-    const std::size_t token = symbols_.find(symbol);
-    if (token == std::u32string::npos) unknown += symbol;
-    tokens.push_back(static_cast<std::int32_t>(token));
+Vocabulary Vocabulary::of(std::initializer_list<std::span<const std::int32_t>> texts) {
+  constexpr std::size_t kCodePoints = 0x110000;
+  std::vector<bool> occurs(kCodePoints);
+  for (const std::span<const std::int32_t> text : texts) {
+    for (const std::int32_t point : text) occurs[point] = true;
   }
-  if (unknown.empty()) return tokens;
-  std::ranges::sort(unknown);
-  unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
-  constexpr std::size_t most_named = 20;  // a text in another script would fill the screen
-  std::string names = joined(unknown.substr(0, most_named), name_of);
-  if (unknown.size() > most_named)
-    names += " and " + std::to_string(unknown.size() - most_named) + " more";
+  std::u32string symbols;
+  for (char32_t point = 0; point < kCodePoints; ++point) {
+    if (occurs[point]) symbols += point;
+  }
+  return Vocabulary(std::move(symbols));
+}
+
+void Vocabulary::encode(std::span<std::int32_t> characters) const {
+  constexpr std::int32_t kUnknown = -1;
+  std::vector<std::int32_t> token_of(symbols_.empty() ? 0 : std::ranges::max(symbols_) + 1,
+                                     kUnknown);
+  for (Index token = 0; token < size(); ++token) token_of[symbols_[token]] = token;
+  std::set<char32_t> unknown;
+  for (std::int32_t& character : characters) {
+    const bool beyond = character >= std::ssize(token_of);
+    const std::int32_t token = beyond ? kUnknown : token_of[character];
+    if (token == kUnknown) unknown.insert(character);
+    character = token;
+  }
+  if (unknown.empty()) return;
+  constexpr Index kMostNamed = 20;  // a text in another script would fill the screen
+  std::string names = joined(unknown | std::views::take(kMostNamed), name_of);
+  if (const Index more = std::ssize(unknown) - kMostNamed; more > 0)
+    names += " and " + std::to_string(more) + " more";
   throw DataError("the model's vocabulary of ", size(), " characters lacks ", names,
                   "; give a text without them");
+}
+
+std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
+  std::vector<std::int32_t> tokens(text.begin(), text.end());
+  encode(tokens);
+  return tokens;
 }
 
 std::vector<std::int32_t> Vocabulary::default_prompt() const {
@@ -68,39 +91,19 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   return encode_utf8(text);
 }
 
-EncodedText encode_text(std::string_view bytes, const std::string& source, bool unix_newlines) {
+Characters read_characters(std::string_view bytes, const std::string& source, bool unix_newlines) {
   require_utf8(bytes, source);
-  EncodedText text;
+  Characters text;
   text.sha256 = sha256_hex(bytes);
-  // Tokens are code points until all characters are known.
-  std::vector<std::int32_t>& tokens = text.tokens;
-  tokens.reserve(bytes.size());
-  std::int32_t greatest = 0;
+  text.points.reserve(bytes.size());
   for (auto at = bytes.begin(); at != bytes.end();) {
-    const auto symbol = static_cast<std::int32_t>(utf8::unchecked::next(at));
-    const bool line_end = symbol == '\n' && !tokens.empty() && tokens.back() == '\r';
-    if (line_end && unix_newlines) tokens.pop_back();
-    tokens.push_back(symbol);
+    const auto point = static_cast<std::int32_t>(utf8::unchecked::next(at));
+    const bool line_end = point == '\n' && !text.points.empty() && text.points.back() == '\r';
+    if (line_end && unix_newlines) text.points.pop_back();
+    text.points.push_back(point);
     text.line_ends += line_end;
-    greatest = std::max(greatest, symbol);
   }
-  std::vector<std::int32_t> token_of(greatest + 1);
-  for (const std::int32_t symbol : tokens) token_of[symbol] = 1;
-  std::u32string symbols;
-  for (std::int32_t symbol = 0; symbol <= greatest; ++symbol) {
-    if (token_of[symbol] == 0) continue;
-    token_of[symbol] = static_cast<std::int32_t>(symbols.size());
-    symbols += static_cast<char32_t>(symbol);
-  }
-  for (std::int32_t& token : tokens) token = token_of[token];
-  text.vocabulary = Vocabulary(std::move(symbols));
   return text;
-}
-
-void recode(std::span<std::int32_t> tokens, const Vocabulary& from, const Vocabulary& to) {
-  if (from == to) return;
-  const std::vector<std::int32_t> token_of = to.encode(from.symbols());
-  for (std::int32_t& token : tokens) token = token_of[token];
 }
 
 }  // namespace headcount

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,12 +11,26 @@
 
 namespace headcount {
 
-/// Characters (Unicode code points) that a model knows. The token of a character is its index in
-/// `symbols()`.
+/// A UTF-8 text as characters: Unicode code points.
+struct Characters {
+  std::vector<std::int32_t> points;
+  std::string sha256;   ///< hash of the UTF-8 text, 64 hexadecimal digits
+  Index line_ends = 0;  ///< number of "\r\n" in the text
+};
+
+/// The characters of UTF-8 `bytes`; with `unix_newlines`, "\r\n" becomes "\n". Memory holds four
+/// bytes for each byte of the text. Throws DataError that names `source`, as decode_utf8 does.
+Characters read_characters(std::string_view bytes, const std::string& source,
+                           bool unix_newlines = false);
+
+/// Characters that a model knows. The token of a character is its index in `symbols()`.
 class Vocabulary {
  public:
   /// An empty vocabulary.
   Vocabulary() = default;
+
+  /// Vocabulary of the characters in texts, in ascending order.
+  static Vocabulary of(std::initializer_list<std::span<const std::int32_t>> texts);
 
   /// Vocabulary of `symbols` in this order. Throws DataError for a symbol that comes twice or is no
   /// Unicode character.
@@ -24,9 +39,9 @@ class Vocabulary {
   Index size() const { return static_cast<Index>(symbols_.size()); }
   const std::u32string& symbols() const { return symbols_; }
 
-  /// One token per character; searches the vocabulary for each. Throws DataError that names the
-  /// unknown characters, each once.
-  std::vector<std::int32_t> encode(std::u32string_view text) const;
+  /// Replaces characters by their tokens. Throws DataError that names the unknown ones, each once.
+  void encode(std::span<std::int32_t> characters) const;
+  std::vector<std::int32_t> encode(std::u32string_view text) const;  ///< one token per character
   /// Default prompt for sampling, one token: a line break, or the first symbol if the vocabulary
   /// has no line break.
   std::vector<std::int32_t> default_prompt() const;
@@ -39,22 +54,5 @@ class Vocabulary {
  private:
   std::u32string symbols_;
 };
-
-/// Text as tokens, with the vocabulary of its characters.
-struct EncodedText {
-  std::vector<std::int32_t> tokens;  ///< [characters]
-  Vocabulary vocabulary;
-  std::string sha256;   ///< hash of the UTF-8 text, 64 hexadecimal digits
-  Index line_ends = 0;  ///< number of "\r\n" in the text
-};
-
-/// Encodes UTF-8 `bytes`; with `unix_newlines`, "\r\n" becomes "\n". Memory holds four bytes for
-/// each byte of the text. Throws DataError that names `source`, as decode_utf8 does.
-EncodedText encode_text(std::string_view bytes, const std::string& source,
-                        bool unix_newlines = false);
-
-/// Replaces tokens of the vocabulary `from` by tokens of `to` for the same characters. Throws
-/// DataError that names the characters of `from` which `to` lacks.
-void recode(std::span<std::int32_t> tokens, const Vocabulary& from, const Vocabulary& to);
 
 }  // namespace headcount

@@ -1,4 +1,6 @@
 // Texts as tokens.
+#include "autograd/base/text.h"
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -24,27 +26,27 @@ std::string characters_of_every_length() {
   return text;
 }
 
-TEST(EncodedText, NumbersItsCharactersInAscendingOrder) {
-  const EncodedText text = encode_text("ba\xC3\xA9na", "x");
-  EXPECT_EQ(text.vocabulary.symbols(), U"abn\u00E9");
-  EXPECT_EQ(text.tokens, (std::vector<std::int32_t>{1, 0, 3, 2, 0}));
+TEST(Characters, AreCodePointsWhoseVocabularyAscends) {
+  const Characters text = read_characters("ba\xC3\xA9na", "x");
+  EXPECT_EQ(text.points, (std::vector<std::int32_t>{'b', 'a', 0xE9, 'n', 'a'}));
+  EXPECT_EQ(Vocabulary::of({text.points}).symbols(), U"abn\u00E9");
   EXPECT_EQ(text.sha256, sha256_hex("ba\xC3\xA9na"));
 }
 
-TEST(EncodedText, ReadsLineEndsAsUnixHasThemOrKeepsThem) {
+TEST(Characters, ReadsLineEndsAsUnixHasThemOrKeepsThem) {
   const std::string text = "\r\na\r\n\rb\r\r\n\n\r";
   for (const auto& [unix_newlines, read] :
        {std::pair(true, "\na\n\rb\r\n\n\r"), std::pair(false, text.c_str())}) {
-    const EncodedText encoded = encode_text(text, "x", unix_newlines);
-    EXPECT_EQ(encoded.vocabulary.decode(encoded.tokens), read);
-    EXPECT_EQ(encoded.line_ends, 3);
+    const Characters characters = read_characters(text, "x", unix_newlines);
+    EXPECT_EQ(encode_utf8(std::u32string(characters.points.begin(), characters.points.end())),
+              read);
+    EXPECT_EQ(characters.line_ends, 3);
   }
-  EXPECT_EQ(encode_text("a\r\n", "x", true).vocabulary.symbols(), U"\na");
 }
 
-TEST(EncodedText, NamesTheOffsetOfWhatIsNoText) {
+TEST(Characters, NamesTheOffsetOfWhatIsNoText) {
   const auto error_of = [](const std::string& bytes) {
-    return message_of<DataError>([&] { encode_text(bytes, "text"); });
+    return message_of<DataError>([&] { read_characters(bytes, "text"); });
   };
   const std::string start = characters_of_every_length(), at = std::to_string(start.size());
   const std::string not_utf8 =
@@ -65,12 +67,13 @@ TEST(LoadedText, MayBeAPipe) {
   EXPECT_EQ(read.sha256, sha256_hex(bytes));
 }
 
-TEST(Recode, KeepsTheCharactersOfTokens) {
-  const Vocabulary from(U"abc"), to(U"xcbya");
-  std::vector<std::int32_t> tokens = {0, 2, 1, 0};
-  recode(tokens, from, to);
-  EXPECT_EQ(to.decode(tokens), "acba");
-  EXPECT_THROW(recode(tokens, to, from), DataError);  // it lacks x and y
+TEST(AdoptVocabulary, KeepsTheCharactersOfTokens) {
+  Corpus corpus;
+  corpus.vocabulary = Vocabulary(U"abc");
+  corpus.train.tokens = {0, 2, 1, 0};
+  adopt_vocabulary(corpus, Vocabulary(U"xcbya"));
+  EXPECT_EQ(corpus.vocabulary.decode(corpus.train.tokens), "acba");
+  EXPECT_THROW(adopt_vocabulary(corpus, Vocabulary(U"abc")), DataError);  // it lacks x and y
 }
 
 #ifdef HEADCOUNT_MEMORY_LIMIT

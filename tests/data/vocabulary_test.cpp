@@ -29,10 +29,12 @@ TEST(Vocabulary, RoundTripsAnyText) {
                                            rc::gen::inRange<std::uint32_t>(0xE000, 0x110000));
     const auto points = *rc::gen::container<std::vector<std::uint32_t>>(code_point);
     const std::u32string text(points.begin(), points.end());
-    const EncodedText encoded = encode_text(encode_utf8(text), "x");
-    RC_ASSERT(std::ranges::is_sorted(encoded.vocabulary.symbols()));
-    RC_ASSERT(encoded.tokens == encoded.vocabulary.encode(text));
-    RC_ASSERT(encoded.vocabulary.decode(encoded.tokens) == encode_utf8(text));
+    Characters read = read_characters(encode_utf8(text), "x");
+    const Vocabulary vocabulary = Vocabulary::of({read.points});
+    RC_ASSERT(std::ranges::is_sorted(vocabulary.symbols()));
+    vocabulary.encode(read.points);
+    RC_ASSERT(read.points == vocabulary.encode(text));
+    RC_ASSERT(vocabulary.decode(read.points) == encode_utf8(text));
   }));
 }
 

@@ -22,10 +22,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error&) {
   }
   try {
-    EncodedText text = encode_text(rest, "fuzz");
-    if (text.vocabulary.decode(text.tokens) != rest) std::abort();
-    recode(text.tokens, text.vocabulary, read);
-    if (read.decode(text.tokens) != rest) std::abort();
+    const Characters text = read_characters(rest, "fuzz");
+    for (const Vocabulary& vocabulary : {Vocabulary::of({text.points}), read}) {
+      std::vector<std::int32_t> tokens = text.points;
+      vocabulary.encode(tokens);
+      if (vocabulary.decode(tokens) != rest) std::abort();
+    }
   } catch (const Error&) {
   }
   return 0;

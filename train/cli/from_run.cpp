@@ -28,9 +28,9 @@ bool reads_unix_newlines(const LoadedRun& run) {
 // Tokens of a text, whose name in messages is `source`, in the vocabulary of the run.
 std::vector<std::int32_t> tokens_of(std::string_view bytes, const std::string& source,
                                     const LoadedRun& run) {
-  EncodedText text = encode_text(bytes, source, reads_unix_newlines(run));
-  recode(text.tokens, text.vocabulary, run.vocabulary);
-  return std::move(text.tokens);
+  Characters text = read_characters(bytes, source, reads_unix_newlines(run));
+  run.vocabulary.encode(text.points);
+  return std::move(text.points);
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
     if (text == nullptr || text->key != key) {
       text = std::make_shared<Text>(Text{
           key, text_corpus(options.data,
-                           encode_text(characters, options.data, corpus.unix_newlines), corpus)});
+                           read_characters(characters, options.data, corpus.unix_newlines), corpus)});
     }
   }
   const Index context = options.model->context;
