@@ -3,7 +3,8 @@
 import { byAnswers, unitOf } from "./charts.js";
 import { bytesText, numberText, signedText } from "./format.js";
 import { chart } from "./plot.js";
-import { estimate, markdown, variant } from "./tables.js";
+import { estimate } from "./statistics.js";
+import { markdown, variant } from "./tables.js";
 
 const kBits = { f32: 32, bf16: 16, f16: 16, fp8: 8, int8: 8, int4: 4, int3: 3, int2: 2, int1: 1 };
 

@@ -1,11 +1,13 @@
 // The charts of a comparison, from its results.json. Each is {file, title, caption, svg}, or null
 // where the results do not suffice for it, as files of earlier versions may not.
 import { cachesPicture } from "./cache_picture.js";
-import { bytesText, mean, numberText, signedText } from "./format.js";
+import { bytesText, mean, numberText, percentText, signedText } from "./format.js";
 import { chart, forest } from "./plot.js";
+import { pooledHalves } from "./statistics.js";
 
 const kLongContext = 131072; // tokens, of the second picture of caches
 const kMostBands = 5; // more bands would hide each other
+const kWideWidth = 640; // of a picture with a column of words
 
 const finished = (r) => r.variants.filter((v) => v.runs > 0);
 export const byAnswers = (r) => r.verdict.metric === "answers";
@@ -47,38 +49,61 @@ const logIfWide = (series) => {
     : {};
 };
 
-export function differences(r) {
-  const than = r.verdict.reference, answers = byAnswers(r), steps = bySteps(r);
-  const decimals = steps ? 0 : answers ? 1 : 4;
+// Costs of losses by the bytes of caches, least first, with intervals of the pooled variance.
+// Attentions that cost more than `most` are named in the caption.
+export function costsOfLosses(r, most = Infinity) {
+  const than = r.variants.find((v) => v.spec === r.verdict.reference), halves = pooledHalves(r);
+  const share = (v) => v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token;
+  const rows = r.variants.filter((v) => Number.isFinite(v.cost_mean ?? NaN))
+    .sort((a, b) => share(a) - share(b)).map((v) => {
+      const cost = v.cost_mean, { each, all } = halves(v.costs.length);
+      const isControl = r.verdict.controls?.includes(v.spec);
+      return { name: v.spec, word: `${percentText(share(v))}${isControl ? " !" : ""}`,
+        style: isControl ? 2 : 1, mean: cost, low: cost - each, high: cost + each,
+        outer: Number.isFinite(all) ? [cost - all, cost + all] : undefined,
+        hover: withInterval(`${v.spec}: ${signedText(cost, 4)}`, each, 4) };
+    });
+  if (!rows.length) return null;
+  const beyond = rows.filter(({ mean: cost }) => cost > most).map(({ name, mean: cost }) =>
+    ` ${name} is at ${signedText(cost, 3)}, beyond the picture.`).join("");
+  const limit = r.verdict.tolerance;
+  const title = `Loss minus ${than.spec}, by bytes of KV cache`;
+  const caption = `Percentages are bytes of ${than.spec}'s cache. ` +
+    (Number.isFinite(rows[0].low) ? "Thick bars are 95\u00a0% intervals of one attention, thin " +
+      "bars hold for all at once; one variance for all is pooled from all losses."
+      : "One seed each, so there are no intervals.") +
+    (limit === null ? "" : ` The band reaches to the tolerance, ${numberText(limit, 4)}.`) +
+    (r.verdict.controls?.length
+      ? " An exclamation mark is a control, which must cost something." : "") + beyond;
+  return { file: "differences", title, caption, svg: forest({ title, caption, rows, most,
+    xTitle: `loss minus ${than.spec}, ${unitOf(r)}`, tolerance: limit ?? NaN,
+    edges: ["within ←", "→ beyond"], width: kWideWidth }) };
+}
+
+// Costs in answers or steps: medians, and a dot for each seed.
+function costsBySeeds(r) {
+  const than = r.verdict.reference, steps = bySteps(r), decimals = steps ? 0 : 1;
   const rows = r.variants.flatMap((v, style) => {
-    const middle = answers || steps ? v.cost_median : v.cost_mean;
+    const middle = v.cost_median;
     if (middle === null || middle === undefined) return [];
-    const hover = withInterval(`${v.spec}: ${signedText(middle, decimals)}`, v.cost_ci95, decimals);
-    const half = v.cost_ci95 ?? NaN;
-    return [{ name: v.spec, word: wordOf(r, v), style, mean: middle, low: middle - half,
-      high: middle + half, hover,
-      dots: v.costs.map(({ seed, cost }) =>
+    return [{ name: v.spec, word: wordOf(r, v), style, mean: middle,
+      hover: `${v.spec}: ${signedText(middle, decimals)}`, dots: v.costs.map(({ seed, cost }) =>
         ({ value: cost, hover: `${v.spec}, seed ${seed}: ${signedText(cost, decimals)}` })) }];
   });
   if (!rows.length) return null;
-  const title = `${steps ? "Steps to learn" : answers ? "Answers lost" : "Loss"} compared with ` +
-    than;
+  const title = `${steps ? "Steps to learn" : "Answers lost"} compared with ${than}`;
   const limit = r.verdict.tolerance === null ? "" : ` of ` +
     `${numberText(r.verdict.tolerance, decimals)}`;
-  const caption = answers || steps
-    ? "Dots are single seeds, marks their medians. An attention is enough where more dots lie " +
-      "in the shaded band, below " +
-      `the tolerance${limit}, than chance would put there if most seeds ` +
-      `${steps ? "took" : "lost"} more (sign test).${steps ? " Runs that did not learn have no dot."
-        : ""}`
-    : "Marks are means over the seeds, dots single seeds. An attention is enough where its " +
-      "whole bar, a 95\u00a0% " +
-      `interval, lies in the shaded band, below the tolerance${limit}. Bars assume that seeds ` +
-        "scatter about one value; where dots lie in two clusters, they mean nothing.";
-  const xTitle = steps ? `more steps than ${than}, percent` : answers ? "answers lost, percentage points" : `loss minus ${than}, ${unitOf(r)}`;
+  const caption = "Dots are single seeds, marks their medians. An attention is enough where more " +
+    `dots lie in the shaded band, below the tolerance${limit}, than chance would put there if ` +
+    `most seeds ${steps ? "took" : "lost"} more (sign test).` +
+    (steps ? " Runs that did not learn have no dot." : "");
+  const xTitle = steps ? `more steps than ${than}, percent` : "answers lost, percentage points";
   return { file: "differences", title, caption,
     svg: forest({ title, caption, xTitle, tolerance: r.verdict.tolerance ?? NaN, rows }) };
 }
+
+export const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) : costsOfLosses(r);
 
 // The word of a verdict: an attention that takes more steps learns, but later.
 const wordOf = (r, v) => bySteps(r) && v.verdict === "not enough" ? "later" : v.verdict ?? "";

@@ -4,8 +4,7 @@
 // nothing, and ends with 1 if a file differs from what it would write.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { bitsByBytes, equalBytesTable, roundingTable } from "./bits.js";
-import { lossByPosition, stepsAgainstCache } from "./charts.js";
-import { costsByBytes } from "./costs.js";
+import { costsOfLosses, lossByPosition, stepsAgainstCache } from "./charts.js";
 import { withStyle } from "./picture_file.mjs";
 import { answerTable, contextTable, costTable, lossTable, pairTable, positionTable, stepsTable,
   studySection, sweepTable } from "./tables.js";
@@ -17,8 +16,8 @@ const results = (name) => JSON.parse(read(`${kResults}${name}.json`));
 // Picture, function of results, results.
 const kPictures = [
   ["train/compare/bits.svg", (r) => bitsByBytes(r, 1.8), "bits_text"],
-  ["train/compare/costs.svg", (r) => costsByBytes(r, ["latent-bias4x2", "mqax8"]),
-    "shakespeare_heads"],
+  ["train/compare/costs.svg", (r) => costsOfLosses({ ...r, verdict: { ...r.verdict,
+    controls: ["latent-bias4x2", "mqax8"] } }, 0.05), "shakespeare_heads"],
   ["train/compare/demo.svg", stepsAgainstCache, "recall"],
   ["train/compare/positions.svg", lossByPosition, "shakespeare_context1024"],
 ];

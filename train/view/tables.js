@@ -1,6 +1,7 @@
-// Tables of the Markdown files, from the results.json of comparisons, and the statistics that they
-// need. Rows are arrays of cells; `markdown` makes lines of them.
-import { mean, numberText, signedText } from "./format.js";
+// Tables of the Markdown files, from the results.json of comparisons. Rows are arrays of cells;
+// `markdown` makes lines of them.
+import { numberText, signedText } from "./format.js";
+import { estimate, pooledHalves } from "./statistics.js";
 
 export const markdown = (headings, rows) => [`| ${headings.join(" | ")} |`,
   `|${"---|".repeat(headings.length)}`, ...rows.map((cells) => `| ${cells.join(" | ")} |`)]
@@ -15,54 +16,10 @@ export function variant(r, spec) {
   return found;
 }
 
-// Share of Student's t with `df` degrees of freedom within ±t (Abramowitz and Stegun, 26.7.3).
-function shareWithin(t, df) {
-  const angle = Math.atan(t / Math.sqrt(df)), cosine = Math.cos(angle), odd = df % 2;
-  let sum = 0, term = odd ? cosine : 1;
-  for (let k = odd; k <= df - 2; k += 2) {
-    sum += term;
-    term *= cosine * cosine * (k + 1) / (k + 2);
-  }
-  return odd ? 2 / Math.PI * (angle + Math.sin(angle) * sum) : Math.sin(angle) * sum;
-}
-
-// The t within whose ± the share 1 - `error` of Student's t lies.
-export function studentT(error, df) {
-  let low = 0, high = 1000;
-  for (let i = 0; i < 60; ++i) {
-    const middle = (low + high) / 2;
-    if (shareWithin(middle, df) < 1 - error) low = middle;
-    else high = middle;
-  }
-  return high;
-}
-
-// Mean of values of seeds, {mean, half}: half is that of the 95 % interval, NaN of one value.
-export function estimate(values) {
-  const middle = mean(values), df = values.length - 1;
-  const variance = values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / df;
-  return { mean: middle, half: df > 0 ? studentT(0.05, df) * Math.sqrt(variance / values.length)
-    : NaN };
-}
-
 const plusMinus = (half, decimals) => Number.isFinite(half ?? NaN)
   ? ` ± ${numberText(half, decimals)}` : "";
 const estimateText = ({ mean: middle, half }, text = signedText, decimals = 4) =>
   text(middle, decimals) + plusMinus(half, decimals);
-
-// Half widths of costs, if every loss is a sum of its attention's, its seed's and an error of the
-// same variance for all: {each, all}, of one 95 % interval and of all at once (Bonferroni).
-export function pooledHalves(r) {
-  const losses = r.variants.map((v) => r.seeds.map((seed) =>
-    v.val_losses[v.seeds.indexOf(seed)]));
-  const ofSeed = r.seeds.map((_, i) => mean(losses.map((row) => row[i]))), all = mean(ofSeed);
-  const squares = losses.map((row) => row.reduce((sum, loss, i) =>
-    sum + (loss - mean(row) - ofSeed[i] + all) ** 2, 0));
-  const df = (losses.length - 1) * (r.seeds.length - 1);
-  const error = Math.sqrt(2 / r.seeds.length * squares.reduce((a, b) => a + b) / df);
-  const half = (share) => studentT(share, df) * error;
-  return { each: half(0.05), all: half(0.05 / (losses.length - 1)) };
-}
 
 // Differences of losses of the same seeds.
 export function pairedLosses(r, spec, than) {
@@ -92,12 +49,12 @@ export function lossTable(r, specs) {
 
 // Costs of some attentions, with their own intervals and with that of the pooled variance.
 export function costTable(r, specs) {
-  const { each } = pooledHalves(r), than = variant(r, r.verdict.reference);
+  const halves = pooledHalves(r), than = variant(r, r.verdict.reference);
   return markdown(["attention", "bytes", `loss minus ${than.spec}`, "± of its own seeds",
     "± pooled"], variantsOf(r, specs).map((v) => [code(v.spec),
     `${numberText(100 * v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token, 1)} %`,
     signedText(v.paired_difference_mean, 4), numberText(v.paired_difference_ci95, 4),
-    numberText(each, 4)]));
+    numberText(halves(v.costs.length).each, 4)]));
 }
 
 export const pairTable = (r, pairs) => markdown(["attention", "minus", "difference"],

@@ -2,12 +2,13 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import * as bits from "../../../train/view/bits.js";
-import { chartsOf } from "../../../train/view/charts.js";
+import { chartsOf, costsOfLosses } from "../../../train/view/charts.js";
 import { costCharts } from "../../../train/view/cost.js";
 import { areasOf, cacheAreas, scaleOf } from "../../../train/view/cache_picture.js";
 import { kWeightShades, shadedText } from "../../../train/view/passage.js";
 import { axisOf, escaped, movedApart } from "../../../train/view/plot.js";
 import { comparisonParts, runCharts, runsParts, runsText } from "../../../train/view/report.js";
+import * as statistics from "../../../train/view/statistics.js";
 import * as tables from "../../../train/view/tables.js";
 
 const folder = new URL("../../../", import.meta.url);
@@ -40,6 +41,7 @@ function randomResults(count) {
     return { spec, attention: spec, adjusted: "", runs, params: 1000,
       kv_cache_bytes_per_token: 2 ** (10 * random()),
       val_loss_mean: runs ? 1 + random() : null, val_loss_ci95: runs > 1 ? random() * 0.1 : null,
+      val_losses: list(runs, random),
       answer_accuracy_mean: runs && answers ? random() : null, answer_accuracy_ci95: null,
       cost_mean: i && runs ? cost : null, cost_ci95: i && runs > 1 ? random() : null,
         cost_median: i && runs ? cost : null,
@@ -99,8 +101,13 @@ for (const file of readdirSync(new URL(kept, folder)).filter((name) => name.ends
 const five = chartsOf(JSON.parse(read(`${kept}shakespeare_context1024.json`)));
 assert.deepEqual(five.map(({ file }) => file), ["differences", "loss_against_cache",
   "loss_by_position"]);
-assert.equal(five[0].svg.match(/class="dot/g).length, 15); // of five attentions, three seeds
-assert.ok(five[0].svg.includes("mha@32, seed 1: −"));
+assert.match(five[0].caption, /one variance for all is pooled/);
+assert.deepEqual([...five[0].svg.matchAll(/>([^<]+)<\/text>\n<text[^>]*>([\d.]+)\u00a0%</g)]
+  .map(([, name, share]) => [name, +share]), [["mha@32", 3.1], ["hca@32", 4.2],
+  ["3*delta/mqa", 7.8], ["csa@32", 10.9], ["mqa", 25]]); // by bytes
+// Answers and steps: a dot for each seed.
+assert.equal(chartsOf(JSON.parse(read(`${kept}recall.json`))).find(({ file }) =>
+  file === "differences").svg.match(/class="dot/g).length, 20);
 assert.equal(five[1].svg.match(/class="front" d="M(\S+) /)[1],
   five[1].svg.match(/class="mark c2" transform="translate\((\S+) /)[1]);
 
@@ -127,9 +134,34 @@ assert.equal(five[1].svg.match(/class="front" d="M(\S+) /)[1],
 
 // Tables of the Markdown files: their statistics, and that each number of the results counts.
 const rounded = (value) => Math.round(1e4 * value) / 1e4;
-assert.deepEqual([1, 2, 3, 4, 30].map((df) => rounded(tables.studentT(0.05, df))),
+assert.deepEqual([1, 2, 3, 4, 30].map((df) => rounded(statistics.studentT(0.05, df))),
   [12.7062, 4.3027, 3.1824, 2.7764, 2.0423]); // of printed tables
-assert.deepEqual(Object.values(tables.estimate([1, 2, 3])).map(rounded), [2, 2.4841]);
+assert.deepEqual(Object.values(statistics.estimate([1, 2, 3])).map(rounded), [2, 2.4841]);
+// Two attentions and as many seeds as pairs: the pooled interval is that of paired differences. A
+// third attention that follows the seeds exactly halves the variance and gives more degrees.
+{
+  const costs = [0.1, 0.3, 0.2, 0.6], seeds = [1, 2, 3, 4];
+  const row = (losses) => ({ spec: "a", runs: 4, seeds, val_losses: losses });
+  const two = { common_seeds: seeds, variants: [row([1, 3, 2, 9]), row([1.1, 3.3, 2.2, 9.6])] };
+  const { each, all } = statistics.pooledHalves(two)(4);
+  assert.equal(rounded(each), rounded(statistics.estimate(costs).half));
+  assert.equal(all, each); // one cost is all
+  const three = statistics.pooledHalves({ ...two, variants: [...two.variants,
+    row([1.05, 3.15, 2.1, 9.3])] })(4);
+  assert.equal(rounded(three.each / each), rounded(Math.sqrt(0.5) * statistics.studentT(0.05, 6) /
+    statistics.studentT(0.05, 3)));
+  assert.ok(three.all > three.each);
+  assert.ok(Number.isNaN(statistics.pooledHalves({ ...two, common_seeds: [1] })(1).each));
+}
+// A control is marked, and what lies beyond the picture is named.
+{
+  const kind = JSON.parse(read(`${kept}shakespeare_heads.json`));
+  kind.verdict.controls = ["mqax8"];
+  const { svg, caption } = costsOfLosses(kind, 0.02);
+  expectSound(svg, "costs");
+  assert.ok(svg.includes(">6.3\u00a0% !<") && caption.includes("is a control"));
+  assert.match(caption, / mqax8 is at \+0.027, beyond the picture\./);
+}
 {
   const made = (change) => {
     const all = JSON.parse(read(`${kept}shakespeare_heads.json`));
