@@ -4,7 +4,7 @@
 // nothing, and ends with 1 if a file differs from what it would write.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { bitsByBytes, equalBytesTable, roundingTable } from "./bits.js";
-import { costsOfLosses, lossByPosition, stepsAgainstCache } from "./charts.js";
+import { costsOfLosses, stepsAgainstCache } from "./charts.js";
 import { withStyle } from "./picture_file.mjs";
 import { answerTable, contextTable, costTable, lossTable, pairTable, positionTable, stepsTable,
   studySection, sweepTable } from "./tables.js";
@@ -19,7 +19,6 @@ const kPictures = [
   ["train/compare/costs.svg", (r) => costsOfLosses({ ...r, verdict: { ...r.verdict,
     controls: ["latent-bias4x2", "mqax8"] } }, 0.05), "shakespeare_heads"],
   ["train/compare/demo.svg", stepsAgainstCache, "recall"],
-  ["train/compare/positions.svg", lossByPosition, "shakespeare_context1024"],
 ];
 
 // Tables of the findings: name, function of results, results.
@@ -43,7 +42,6 @@ const kTables = {
   "bits_text"],
   convolutions: [(r) => pairTable(r, [["mha:canon=B", "mha"], ["mha:canon=ABCD", "mha"],
     ["3*delta/mqa", "3*delta:conv-taps=1/mqa"], ["3*delta/mqa", "mha"]]), "shakespeare_canon"],
-  length: [(r) => lossTable(r), "shakespeare_context1024"],
   recall: [answerTable, "mqar_bytes"],
 };
 

@@ -1,6 +1,6 @@
 // Tables of the Markdown files, from the results.json of comparisons. Rows are arrays of cells;
 // `markdown` makes lines of them.
-import { numberText, signedText } from "./format.js";
+import { mean, numberText, signedText } from "./format.js";
 import { estimate, pooledHalves } from "./statistics.js";
 
 export const markdown = (headings, rows) => [`| ${headings.join(" | ")} |`,
@@ -33,33 +33,41 @@ const bytes = (v) => numberText(v.kv_cache_bytes_per_token,
 const bytesHeading = (r) => `KV B/token at ${r.config.context}`;
 const isReference = (r, v) => v.spec === r.verdict.reference;
 
-// Losses: the interval is that of the comparison, of each attention by itself.
+// Losses: the interval is that of the comparison, of each attention by itself; beside it, if it was
+// measured, the half width that the choice of text leaves.
 export function lossTable(r, specs) {
-  const than = r.verdict.reference;
+  const than = r.verdict.reference, all = variantsOf(r, specs);
+  const byText = all.some((v) => Number.isFinite(v.paired_difference_text_ci95 ?? NaN));
+  const textCell = (v) => isReference(r, v) ? "" : numberText(v.paired_difference_text_ci95, 4);
   return markdown(["attention", "parameters", bytesHeading(r), "seeds", "loss", `minus ${than}`,
-    "shown to be"], variantsOf(r, specs).map((v) => {
+    ...(byText ? ["± of text"] : []), "shown to be"], all.map((v) => {
     const text = (name, show) => estimateText({ mean: v[`${name}_mean`], half: v[`${name}_ci95`] },
       show);
     const shown = !v.difference_excludes_zero ? "" : v.paired_difference_mean > 0 ? "worse"
       : "better";
     return [code(v.spec), numberText(v.params), bytes(v), v.runs, text("val_loss", numberText),
-      ...(isReference(r, v) ? ["", ""] : [text("paired_difference"), shown])];
+      isReference(r, v) ? "" : text("paired_difference"), ...(byText ? [textCell(v)] : []), shown];
   }));
 }
 
-// Costs of some attentions, with their own intervals and with that of the pooled variance.
+// Costs of some attentions, with intervals of the pooled variance.
 export function costTable(r, specs) {
   const halves = pooledHalves(r), than = variant(r, r.verdict.reference);
-  return markdown(["attention", "bytes", `loss minus ${than.spec}`, "± of its own seeds",
-    "± pooled"], variantsOf(r, specs).map((v) => [code(v.spec),
-    `${numberText(100 * v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token, 1)} %`,
-    signedText(v.paired_difference_mean, 4), numberText(v.paired_difference_ci95, 4),
-    numberText(halves(v.costs.length).each, 4)]));
+  return markdown(["attention", "bytes", `loss minus ${than.spec}`], variantsOf(r, specs).map((v) =>
+    [code(v.spec),
+      `${numberText(100 * v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token, 1)} %`,
+      estimateText({ mean: v.paired_difference_mean, half: halves(v.costs.length).each })]));
 }
 
-export const pairTable = (r, pairs) => markdown(["attention", "minus", "difference"],
-  pairs.map(([spec, than]) => [code(spec), code(than),
-    estimateText(estimate(pairedLosses(r, spec, than)))]));
+// Losses of attentions minus those of others, with intervals of the pooled variance.
+export function pairTable(r, pairs) {
+  const halves = pooledHalves(r);
+  return markdown(["attention", "minus", "difference"], pairs.map(([spec, than]) => {
+    const costs = pairedLosses(r, spec, than);
+    return [code(spec), code(than),
+      estimateText({ mean: mean(costs), half: halves(costs.length).each })];
+  }));
+}
 
 export function answerTable(r, specs) {
   return markdown(["attention", bytesHeading(r), "answers right %", "learned",
