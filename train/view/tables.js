@@ -80,15 +80,21 @@ export function answerTable(r, specs) {
   }));
 }
 
-// Steps to learn, by the median, the least and the most of the seeds.
+// Steps to learn, by the median, the least and the most of the seeds, at the rate that a sweep has
+// chosen. A run that did not learn takes more than all steps.
 export function stepsTable(r, specs) {
-  const range = (values, text) => `(${text(Math.min(...values))} to ${text(Math.max(...values))})`;
-  return markdown(["attention", bytesHeading(r), "steps to learn", "more steps, %", "verdict"],
-    variantsOf(r, specs).map((v) => [code(v.spec), bytes(v),
-      `${v.steps_to_learn_median} ${range(v.steps_to_learn, String)}`,
-      ...(isReference(r, v) ? ["", ""] : [`${signedText(v.cost_median, 0)} ` +
-        range(v.costs.map(({ cost }) => cost), (cost) => signedText(cost, 0)),
-      v.verdict === "not enough" ? "later" : v.verdict])]));
+  const text = (middle, values, show, most) => {
+    const shown = (value) => Number.isFinite(value ?? Infinity) ? show(value) : most;
+    const all = values.map((value) => value ?? Infinity);
+    return `${shown(middle)} (${shown(Math.min(...all))} to ${shown(Math.max(...all))})`;
+  };
+  return markdown(["attention", bytesHeading(r), ...(r.sweep ? [r.sweep.split("=")[0]] : []),
+    "steps to learn", "more steps, %", "verdict"], variantsOf(r, specs).map((v) => [code(v.spec),
+    bytes(v), ...(r.sweep ? [v.sweep.find(({ chosen }) => chosen).value] : []),
+    text(v.steps_to_learn_median, v.seeds.map((_, i) => v.steps_to_learn?.[i]), String,
+      `> ${r.steps}`),
+    ...(isReference(r, v) ? ["", ""] : [text(v.cost_median, v.costs.map(({ cost }) => cost),
+      (cost) => signedText(cost, 0), "more"), v.verdict === "not enough" ? "later" : v.verdict])]));
 }
 
 const lossAt = (parts, from) => parts.find((part) => part.from === from).loss;

@@ -179,6 +179,17 @@ assert.deepEqual(Object.values(statistics.estimate([1, 2, 3])).map(rounded), [2,
   assert.match(is.cost, /`mqa` \| 25.0 % \| \+0.0017 ± 0.0089/);
   assert.throws(() => made((v) => { v.spec = "other"; }), /no attention mqa/);
 }
+// A run that did not learn takes more than all steps.
+{
+  const steps = JSON.parse(read(`${kept}recall.json`)), late = tables.variant(steps, "mqa");
+  const row = () => tables.stepsTable(steps, ["mqa"]).split("\n").at(-1);
+  assert.match(row(), /`mqa` \| 304 \| 190 \(170 to 190\) \| 0 \(/);
+  [late.steps_to_learn[0], late.costs[0].cost] = [null, null];
+  assert.match(row(), /\| 190 \(170 to > 1500\) \| 0 \(\S+ to more\)/);
+  [late.steps_to_learn_median, late.cost_median] = [null, null];
+  [steps.sweep, late.sweep] = ["lr=1,2", [{ value: "1" }, { value: "2", chosen: true }]];
+  assert.match(row(), /\| 2 \| > 1500 \(170 to > 1500\) \| more \(/);
+}
 
 // Axes: places grow with values, and ticks lie where their values do.
 for (let i = 0; i < 500; ++i) {
