@@ -118,7 +118,7 @@ export class Board {
 // `letter` the question whose line is outlined.
 export function smallBoard(pieces, letter, shadeOf) {
   const size = 14;
-  const svg = s("svg", { class: "small-board", viewBox: `0 0 ${kSide * size} ${kSide * size}`,
+  const svg = s("svg", { class: "small-board w", viewBox: `0 0 ${kSide * size} ${kSide * size}`,
     "aria-hidden": "true" });
   for (let square = 0; square < kSquares; ++square) {
     const x = square % kSide * size, y = Math.floor(square / kSide) * size;

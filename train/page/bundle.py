@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-STYLES = ("../view/plot.css", "page.css", "parts.css")
+STYLES = ("../view/plot.css", "../view/passage.css", "page.css", "parts.css")
 LARGEST = 3_000_000  # bytes of the page
 
 

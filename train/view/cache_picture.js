@@ -1,6 +1,7 @@
 // KV caches as areas, to scale. Layers stand side by side; a layer's width is the numbers that it
 // stores per token, its height the tokens that it stores. So equal areas are equal bytes.
-import { colourOf, decimal, escaped, legend, path, picture, shortName, textAt } from "./plot.js";
+import { colourOf, escaped, legend, path, picture, shortName, textAt, titled,
+  xml } from "./plot.js";
 import { bytesText, numberText, plural } from "./format.js";
 
 const kGap = 4; // between layers
@@ -32,66 +33,60 @@ export function cacheAreas(layers, { x, y, width, height, scale, tokens, classOf
       const wide = perToken * scale, head = wide / heads;
       const high = stored > 0 ? Math.max(kLeast, Math.min(stored / tokens, 1) * height) : 0;
       if (wide <= 0) continue;
-      out += `<rect class="area ${classOf(name)}" x="${decimal(x)}" y="${decimal(y)}" ` +
-        `width="${decimal(wide)}" ` +
-        `height="${decimal(high)}"><title>${escaped(hover)}</title></rect>\n`;
-      for (let i = 1; i < heads && head >= 3; ++i) out += path("edge",
-        `M${decimal(x + head * i)} ${decimal(y)}v${decimal(high)}`);
+      out += area(classOf(name), x, y, wide, high, hover);
+      for (let i = 1; i < heads && head >= 3; ++i)
+        out += path("edge", xml`M${x + head * i} ${y}v${high}`);
       const row = height / tokens / Math.min(rowsPerToken, 1);
       for (let down = row; tokens <= kRuled && rowsPerToken > 0 && down < high - 0.5; down += row)
-        out += path("rule", `M${decimal(x)} ${decimal(y + down)}h${decimal(wide)}`);
+        out += path("rule", xml`M${x} ${y + down}h${wide}`);
       x += wide;
     }
-    if (x > left)
-      out += `<rect class="frame" x="${decimal(left)}" y="${decimal(y)}" ` +
-        `width="${decimal(x - left)}" height="${decimal(height)}"/>\n`;
+    if (x > left) out += xml`<rect class="frame" x="${left}" y="${y}" width="${x - left}" height="${
+      height}"/>\n`;
     x += gapOf(layers, width);
   }
   return out;
 }
+const area = (name, x, y, width, height, hover) => xml`<rect class="area ${name}" x="${x}" y="${
+  y}" width="${width}" height="${height}">${titled(hover)}</rect>\n`;
 
 // Areas of a variant's `cache` in results.json at `tokens` tokens. A state, which has no rows, is
 // spread over `context` tokens. A number of a block takes its `bytes`, or kBytes, which widen the
 // area.
-export const areasOf = (cache, tokens, context, spec) => cache.map((layer, i) =>
-  layer.map((part) => {
-  const { name, heads, width, window, block, per_sequence: state, bytes: each = kBytes } = part;
+export const areasOf = (cache, tokens, context, spec) => cache.map((layer, i) => layer.map(({ name,
+  heads, width, window, block, per_sequence: state, bytes: each = kBytes }) => {
   const rows = Math.floor(Math.min(window || tokens, tokens) / (block || 1));
   const wide = heads * width * each / kBytes, bytes = kBytes * wide * (state ? 1 : rows);
   const perToken = wide / (state ? context : block || 1);
   return { name, heads, perToken, stored: perToken ? bytes / kBytes / perToken : 0,
     rowsPerToken: state ? 0 : 1 / (block || 1), bytes,
     hover: `${spec}, layer ${i + 1}, ${name}: ${plural(heads, "head")} of ${numberText(width)} ` +
-      `numbers, ` +
-      `${state ? "of the sequence" : plural(rows, "row")}, ${bytesText(bytes)}` };
+      `numbers, ${state ? "of the sequence" : plural(rows, "row")}, ${bytesText(bytes)}` };
 }));
+export const bytesOf = (layers) => layers.flat().reduce((sum, { bytes }) => sum + bytes, 0);
 
 // Caches [{spec, cache}] of results.json in one picture, at each of one or two `contexts`.
 export function cachesPicture(variants, { title, caption, contexts }) {
   const kTop = 62, kHeading = 30, [context] = contexts;
   const panel = contexts.length > 1 ? 236 : 492, lefts = [14, 14 + panel + 20];
   const high = variants.length > 8 ? 36 : variants.length > 4 ? 48 : 64;
-  const at1 = variants.map(({ cache, spec }) => areasOf(cache, context, context, spec));
-  const scale = scaleOf(at1, panel), names = [...new Set(at1.flatMap(areaNames))];
+  const drawn = variants.map(({ spec, cache }) =>
+    ({ spec, at: contexts.map((tokens) => areasOf(cache, tokens, context, spec)) }));
+  const scale = scaleOf(drawn.map(({ at }) => at[0]), panel);
+  const names = areaNames(drawn.flatMap(({ at }) => at[0]));
   const classOf = (name) => colourOf(1 + names.indexOf(name)); // black is for borders
-  let out = "", y = kTop;
-  for (const [i, tokens] of contexts.entries())
-    out += textAt(lefts[i], kTop - 8, `at ${numberText(tokens)} tokens`, "start", "quiet");
-  for (const { spec, cache } of variants) {
-    for (const [i, tokens] of contexts.entries()) {
-      const layers = areasOf(cache, tokens, context, spec), bytes = layers.flat().reduce((sum, a) =>
-        sum + a.bytes, 0);
-      out += `<text class="ink" x="${lefts[i]}" y="${decimal(y + 23)}">` +
-        `${i ? "" : `<tspan class="label">${escaped(shortName(spec))}</tspan>`}` +
-        `<tspan${i ? "" : ' dx="9"'}>${bytesText(bytes)}</tspan></text>\n` +
-        cacheAreas(layers, { x: lefts[i], y: y + kHeading, width: panel, height: high, scale,
-          tokens, classOf });
-    }
-    y += kHeading + high;
-  }
-  const parts = legend(names.map((name) => ({ name })), y + 22, 520, ({ name }, x, down) =>
-    `<rect class="area ${classOf(name)}" x="${decimal(x - 6)}" y="${decimal(down - 6)}" ` +
-      `width="12" height="12">` +
-    `<title>${escaped(name)}</title></rect>\n`);
-  return picture({ title, caption, height: y + 24 + parts.height }, out + parts.out);
+  let out = contexts.map((tokens, i) =>
+    textAt(lefts[i], kTop - 8, `at ${numberText(tokens)} tokens`, "start", "quiet")).join("");
+  drawn.forEach(({ spec, at }, k) => at.forEach((layers, i) => {
+    const y = kTop + k * (kHeading + high);
+    const name = i ? "<tspan>"
+      : `<tspan class="label">${escaped(shortName(spec))}</tspan><tspan dx="9">`;
+    out += xml`<text class="ink" x="${lefts[i]}" y="${y + 23}">${name}${
+      bytesText(bytesOf(layers))}</tspan></text>\n` + cacheAreas(layers, { x: lefts[i],
+      y: y + kHeading, width: panel, height: high, scale, tokens: contexts[i], classOf });
+  }));
+  const bottom = kTop + drawn.length * (kHeading + high);
+  const parts = legend(names.map((name) => ({ name })), bottom + 22, 520, ({ name }, x, y) =>
+    area(classOf(name), x - 6, y - 6, 12, 12, name));
+  return picture({ title, caption, height: bottom + 24 + parts.height }, out + parts.out);
 }

@@ -16,7 +16,6 @@ export const onlyAnswers = (r) =>
   r.only_answers ?? !("bits_per_character" in (r.variants[0] ?? {}));
 export const unitOf = (r) => onlyAnswers(r) ? "nats per answer" : "nats per character";
 const contextOf = (r) => r.context ?? r.config.context;
-const styleOf = (r, v) => r.variants.indexOf(v);
 const withInterval = (text, half, decimals) => Number.isFinite(half)
   ? `${text} ± ${numberText(half, decimals)}` : text;
 // The axis begins at 0 unless the caches differ by so much that small ones would meet there.
@@ -29,25 +28,44 @@ function cacheAxis(r) {
 }
 const doubling = { log: 2, label: (value) => numberText(value) };
 
-// Points of the means of `values` over seeds, from the least to the most of them.
+// A chart with the name of its file; null where there is nothing to draw.
+function made(file, about) {
+  const { rows, series, title, caption } = about;
+  if (!(rows ?? series.flatMap(({ points }) => points)).length) return null;
+  return { file, title, caption, svg: rows ? forest(about) : chart(about) };
+}
+
+// Series of the attentions that finished runs; `pointsOf` makes the points of one.
+const seriesOf = (r, pointsOf) => finished(r).map((v) =>
+  ({ name: v.spec, style: r.variants.indexOf(v), points: pointsOf(v) }));
+
+// Point of the mean of `values` over seeds, from the least to the most of them.
 const spread = (x, values, hover) => ({ x, y: mean(values), hover,
   ...(values.length > 1 ? { low: Math.min(...values), high: Math.max(...values) } : {}) });
 
-// Series without bands where there are too many, and a sentence about them.
-function thinned(series) {
-  const many = series.length > kMostBands;
-  const banded = series.some(({ points }) => points.some((p) => p.low !== undefined));
-  if (many) for (const { points } of series) for (const p of points) delete p.low;
-  return !banded ? "One seed each." : many ? "Means over seeds; their spread is not drawn, " +
-    "since that many bands would hide each other." : "Means over seeds; bands reach from the " +
-      "least to the most of the seeds.";
+// Points of values of all seeds, [x, value]; `hover(x, mean)` says one.
+function overSeeds(pairs, hover) {
+  const values = new Map();
+  for (const [x, value] of pairs) values.set(x, [...values.get(x) ?? [], value]);
+  return [...values].map(([x, all]) => spread(x, all, hover(x, mean(all))));
 }
 
-const logIfWide = (series) => {
+// Series without bands where there are too many, and a sentence about them.
+function thinned(series) {
+  const many = series.filter(({ points }) => points.length).length > kMostBands;
+  const banded = series.some(({ points }) => points.some((p) => p.low !== undefined));
+  if (many) for (const { points } of series) for (const p of points) delete p.low;
+  return !banded ? "One seed each." : many ? "Means over seeds; their spread is not drawn, since " +
+    "that many bands would hide each other." : "Means over seeds; bands reach from the least to " +
+    "the most of the seeds.";
+}
+
+// Axis of losses: logarithmic if they differ by much.
+export function lossAxis(series) {
   const values = series.flatMap(({ points }) => points.map((p) => p.y)).filter(Number.isFinite);
-  return Math.min(...values) > 0 && Math.max(...values) > 3 * Math.min(...values) ? { log: 10 }
-    : {};
-};
+  const least = Math.min(...values);
+  return least > 0 && Math.max(...values) > 3 * least ? { log: 10 } : {};
+}
 
 // Costs of losses by the bytes of caches, least first, with intervals of the pooled variance.
 // Attentions that cost more than `most` are named in the caption.
@@ -63,21 +81,20 @@ export function costsOfLosses(r, most = Infinity) {
         outer: Number.isFinite(all) ? [cost - all, cost + all] : undefined,
         hover: withInterval(`${v.spec}: ${signedText(cost, 4)}`, each, 4) };
     });
-  if (!rows.length) return null;
   const beyond = rows.filter(({ mean: cost }) => cost > most).map(({ name, mean: cost }) =>
     ` ${name} is at ${signedText(cost, 3)}, beyond the picture.`).join("");
   const limit = r.verdict.tolerance;
   const title = `Loss minus ${than.spec}, by bytes of KV cache`;
   const caption = `Percentages are bytes of ${than.spec}'s cache. ` +
-    (Number.isFinite(rows[0].low) ? "Thick bars are 95\u00a0% intervals of one attention, thin " +
+    (Number.isFinite(rows[0]?.low) ? "Thick bars are 95\u00a0% intervals of one attention, thin " +
       "bars hold for all at once; one variance for all is pooled from all losses."
       : "One seed each, so there are no intervals.") +
     (limit === null ? "" : ` The band reaches to the tolerance, ${numberText(limit, 4)}.`) +
     (r.verdict.controls?.length
       ? " An exclamation mark is a control, which must cost something." : "") + beyond;
-  return { file: "differences", title, caption, svg: forest({ title, caption, rows, most,
+  return made("differences", { title, caption, rows, most,
     xTitle: `loss minus ${than.spec}, ${unitOf(r)}`, tolerance: limit ?? NaN,
-    edges: ["within ←", "→ beyond"], width: kWideWidth }) };
+    edges: ["within ←", "→ beyond"], width: kWideWidth });
 }
 
 // Costs in answers or steps: medians, and a dot for each seed.
@@ -90,17 +107,15 @@ function costsBySeeds(r) {
       hover: `${v.spec}: ${signedText(middle, decimals)}`, dots: v.costs.map(({ seed, cost }) =>
         ({ value: cost, hover: `${v.spec}, seed ${seed}: ${signedText(cost, decimals)}` })) }];
   });
-  if (!rows.length) return null;
-  const title = `${steps ? "Steps to learn" : "Answers lost"} compared with ${than}`;
-  const limit = r.verdict.tolerance === null ? "" : ` of ` +
-    `${numberText(r.verdict.tolerance, decimals)}`;
+  const limit = r.verdict.tolerance === null ? ""
+    : ` of ${numberText(r.verdict.tolerance, decimals)}`;
   const caption = "Dots are single seeds, marks their medians. An attention is enough where more " +
     `dots lie in the shaded band, below the tolerance${limit}, than chance would put there if ` +
     `most seeds ${steps ? "took" : "lost"} more (sign test).` +
     (steps ? " Runs that did not learn have no dot." : "");
-  const xTitle = steps ? `more steps than ${than}, percent` : "answers lost, percentage points";
-  return { file: "differences", title, caption,
-    svg: forest({ title, caption, xTitle, tolerance: r.verdict.tolerance ?? NaN, rows }) };
+  return made("differences", { rows, caption, tolerance: r.verdict.tolerance ?? NaN,
+    title: `${steps ? "Steps to learn" : "Answers lost"} compared with ${than}`,
+    xTitle: steps ? `more steps than ${than}, percent` : "answers lost, percentage points" });
 }
 
 export const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) : costsOfLosses(r);
@@ -108,29 +123,23 @@ export const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) :
 // The word of a verdict: an attention that takes more steps learns, but later.
 const wordOf = (r, v) => bySteps(r) && v.verdict === "not enough" ? "later" : v.verdict ?? "";
 
-// Steps of each seed; null for a run that did not learn in the steps that it had.
-const stepsOf = (v) => v.seeds.map((_, i) => v.steps_to_learn?.[i] ?? null);
-
 export function stepsAgainstCache(r) {
   if (!bySteps(r)) return null;
   const late = [];
-  const series = finished(r).flatMap((v) => {
-    const steps = stepsOf(v).filter((each) => each !== null), bytes = v.kv_cache_bytes_per_token;
+  const series = seriesOf(r, (v) => {
+    // A run that did not learn in the steps that it had has none.
+    const steps = v.seeds.map((_, i) => v.steps_to_learn?.[i] ?? null).filter((n) => n !== null);
+    const bytes = v.kv_cache_bytes_per_token, middle = v.steps_to_learn_median;
     if (steps.length < v.seeds.length) late.push(v.spec);
-    if (!Number.isFinite(v.steps_to_learn_median)) return [];
-    const hover = `${v.spec}: ${numberText(v.steps_to_learn_median)} steps, ${bytesText(bytes)} a ` +
-      "token";
-    return [{ name: v.spec, style: styleOf(r, v), points: [{ ...spread(bytes, steps, hover),
-      y: v.steps_to_learn_median }] }];
+    const hover = `${v.spec}: ${numberText(middle)} steps, ${bytesText(bytes)} a token`;
+    return Number.isFinite(middle) ? [{ ...spread(bytes, steps, hover), y: middle }] : [];
   });
-  if (!series.length) return null;
-  const title = "Steps to learn against KV cache";
-  const caption = `Training steps until ${learnedText(r)}. Lower and further left is better. ` +
-    "Points are medians over seeds, bars go from the least to the most of them." +
-    (late.length ? ` Not all seeds learned in ${numberText(r.steps)} steps: ${late.join(", ")}.`
-      : "");
-  return { file: "steps_against_cache", title, caption, svg: chart({ title, caption,
-    ...cacheAxis(r), yTitle: "steps to learn", y: { from: 0 }, series }) };
+  return made("steps_against_cache", { series, title: "Steps to learn against KV cache",
+    caption: `Training steps until ${learnedText(r)}. Lower and further left is better. ` +
+      "Points are medians over seeds, bars go from the least to the most of them." +
+      (late.length ? ` Not all seeds learned in ${numberText(r.steps)} steps: ${late.join(", ")}.`
+        : ""),
+    ...cacheAxis(r), yTitle: "steps to learn", y: { from: 0 } });
 }
 
 const learnedText = ({ config }) => config["stop-at-loss"] > 0
@@ -139,29 +148,26 @@ const learnedText = ({ config }) => config["stop-at-loss"] > 0
 
 // Evaluations on the way. A run that has ended keeps its last value while other seeds train on.
 export function learningCurves(r) {
-  const drawn = finished(r).filter((v) => v.evaluations?.length), answers = drawn.some((v) =>
-    v.evaluations.some((each) => each.answers.length));
-  const series = drawn.map((v) => {
-    const steps = [...new Set(v.evaluations.flatMap((each) => each.steps))].sort((a, b) => a - b);
-    const valueAt = ({ steps: own, losses, answers: right }, step) => {
-      const i = own.findLastIndex((each) => each <= step);
+  const evaluationsOf = (v) => v.evaluations ?? [];
+  const answers = finished(r).some((v) => evaluationsOf(v).some((each) => each.answers.length));
+  const series = seriesOf(r, (v) => {
+    const valueAt = ({ steps, losses, answers: right }, step) => {
+      const i = steps.findLastIndex((each) => each <= step);
       return i < 0 ? NaN : answers ? 100 * right[i] : losses[i];
     };
-    return { name: v.spec, style: styleOf(r, v), points: steps.map((step) => {
-      const values = v.evaluations.map((each) => valueAt(each, step));
-      return spread(step, values, `${v.spec}, step ${numberText(step)}: ` +
-        `${numberText(mean(values), answers ? 1 : 4)}`);
-    }) };
+    const steps = new Set(evaluationsOf(v).flatMap((each) => each.steps));
+    return overSeeds([...steps].sort((a, b) => a - b).flatMap((step) =>
+      evaluationsOf(v).map((each) => [step, valueAt(each, step)])), (step, value) =>
+      `${v.spec}, step ${numberText(step)}: ${numberText(value, answers ? 1 : 4)}`);
   });
   if (!series.some(({ points }) => points.length > 1)) return null;
   const { levels, sentence } = answers ? baselineOf(r) : { levels: [], sentence: "" };
-  const mark = r.config["stop-at-answers"] ?? 0;
-  if (answers && mark > 0) levels.push({ y: mark, name: `learned ${mark}` });
-  const title = answers ? "Right answers while learning" : "Validation loss while learning";
-  const caption = `${thinned(series)}${sentence}`;
-  return { file: "learning_curves", title, caption, svg: chart({ kind: "lines", title, caption,
-    xTitle: "step", x: { from: 0 }, ...(answers ? answersAxis : { yTitle: `loss, ${unitOf(r)}`,
-      y: { from: 0 } }), series, levels, marks: 1 }) };
+  const learned = r.config["stop-at-answers"] ?? 0;
+  if (answers && learned > 0) levels.push({ y: learned, name: `learned ${learned}` });
+  return made("learning_curves", { kind: "lines", marks: 1, series, levels,
+    title: answers ? "Right answers while learning" : "Validation loss while learning",
+    caption: `${thinned(series)}${sentence}`, xTitle: "step", x: { from: 0 },
+    ...(answers ? answersAxis : { yTitle: `loss, ${unitOf(r)}`, y: { from: 0 } }) });
 }
 
 // The lower left corner of points {x, y}: what no other point beats in both.
@@ -172,26 +178,22 @@ function paretoFront(points) {
 }
 
 export function lossAgainstCache(r) {
-  const series = finished(r).map((v) => {
-    const half = v.val_loss_ci95 ?? NaN, loss = v.val_loss_mean, bytes = v.kv_cache_bytes_per_token;
-    const hover = `${v.spec}: loss ${withInterval(numberText(loss, 4), half, 4)}, ` +
-      `${bytesText(bytes)} a token`;
-    return { name: v.spec, style: styleOf(r, v), points: [{ x: bytes, y: loss, low: loss - half,
-      high: loss + half, hover }] };
+  const series = seriesOf(r, (v) => {
+    const half = v.val_loss_ci95 ?? NaN, y = v.val_loss_mean, x = v.kv_cache_bytes_per_token;
+    return [{ x, y, low: y - half, high: y + half, hover: `${v.spec}: loss ` +
+      `${withInterval(numberText(y, 4), half, 4)}, ${bytesText(x)} a token` }];
   });
-  if (!series.length) return null;
   const floor = r.entropy_per_character;
-  const title = "Validation loss against KV cache";
-  const caption = "Lower and further left is better. The grey steps are the Pareto front of the " +
-    "means: what no other attention here beats in both. " +
-    (r.common_seeds?.length === 1 || r.seeds.length === 1
-      ? "One seed each, so there are no intervals."
-      : "Points are means over seeds, bars 95\u00a0% intervals (Student t).") +
-    (floor ? " The floor is the text's entropy, the least loss that any model can reach." : "");
-  return { file: "loss_against_cache", title, caption, svg: chart({ title, caption, ...cacheAxis(r),
-    series,
-    yTitle: `loss, ${unitOf(r)}`, front: paretoFront(series.flatMap(({ points }) => points)),
-    levels: floor ? [{ y: floor, name: `floor ${numberText(floor, 4)}` }] : [] }) };
+  return made("loss_against_cache", { series, title: "Validation loss against KV cache",
+    caption: "Lower and further left is better. The grey steps are the Pareto front of the " +
+      "means: what no other attention here beats in both. " +
+      (r.common_seeds?.length === 1 || r.seeds.length === 1
+        ? "One seed each, so there are no intervals."
+        : "Points are means over seeds, bars 95\u00a0% intervals (Student t).") +
+      (floor ? " The floor is the text's entropy, the least loss that any model can reach." : ""),
+    ...cacheAxis(r), yTitle: `loss, ${unitOf(r)}`,
+    front: paretoFront(series.flatMap(({ points }) => points)),
+    levels: floor ? [{ y: floor, name: `floor ${numberText(floor, 4)}` }] : [] });
 }
 
 // Baselines that look nothing up: a level at the best of them, and a sentence.
@@ -204,118 +206,93 @@ function baselineOf(r) {
     sentence: ` Right without a lookup: ${all.map(([name, share]) =>
       `${name.replaceAll("_", " ")} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
 }
-const answersAxis = { yTitle: "answers right, %", y: { from: 0, most: 100.5 } };
+export const answersAxis = { yTitle: "answers right, %", y: { from: 0, most: 100.5 } };
 
 export function answersAgainstCache(r) {
-  const series = finished(r).filter((v) => v.answer_accuracies?.length).map((v) => {
-    const bytes = v.kv_cache_bytes_per_token, right = v.answer_accuracies.map((share) =>
-      100 * share);
-    const mean = numberText(100 * v.answer_accuracy_mean, 1);
-    const hover = `${v.spec}: ${withInterval(mean, 100 * v.answer_accuracy_ci95, 1)} % right, ` +
-      `${bytesText(bytes)} a token`;
-    return { name: v.spec, style: styleOf(r, v), points: [{ ...spread(bytes, right, hover),
-      y: 100 * v.answer_accuracy_mean }] };
+  const series = seriesOf(r, (v) => {
+    if (!v.answer_accuracies?.length) return [];
+    const x = v.kv_cache_bytes_per_token, y = 100 * v.answer_accuracy_mean;
+    const text = withInterval(numberText(y, 1), 100 * v.answer_accuracy_ci95, 1);
+    return [{ ...spread(x, v.answer_accuracies.map((share) => 100 * share),
+      `${v.spec}: ${text} % right, ${bytesText(x)} a token`), y }];
   });
-  if (!series.length) return null;
-  const { levels, sentence } = baselineOf(r), title = "Right answers against KV cache";
-  const caption = "Share of the answers that the model predicts right. An answer is a character " +
-    "that only earlier text determines. Higher and further left is better. Points are means " +
-      "over the seeds that all attentions finished, bars go " +
-    `from the least to the most of all seeds of an attention.${sentence}`;
-  return { file: "answers_against_cache", title, caption,
-    svg: chart({ title, caption, ...cacheAxis(r), ...answersAxis, series, levels }) };
+  const { levels, sentence } = baselineOf(r);
+  return made("answers_against_cache", { series, levels, title: "Right answers against KV cache",
+    caption: "Share of the answers that the model predicts right. An answer is a character that " +
+      "only earlier text determines. Higher and further left is better. Points are means over " +
+      "the seeds that all attentions finished, bars go from the least to the most of all seeds " +
+      `of an attention.${sentence}`, ...cacheAxis(r), ...answersAxis });
 }
 
 export function caches(r) {
-  const drawn = r.variants.filter((v) => v.cache?.length).flatMap((v) => [v,
+  const variants = r.variants.filter((v) => v.cache?.length).flatMap((v) => [v,
     ...(v.rounded ?? []).map((rounded) =>
       ({ spec: `${v.spec} ${rounded.cache}`, cache: rounded.layers }))]);
-  if (!drawn.length) return null;
+  if (!variants.length) return null;
   const title = "The cache of each attention";
-  const caption = "KV cache of one sequence, to scale. Layers stand side by side. The width of " +
-    "a layer is the bits that it stores per token, with a border between heads; the height " +
-      "is the tokens that it stores, in a frame as high as all " +
-    `tokens. On the right, the height of ${numberText(contextOf(r))} tokens stands for ` +
-      `${numberText(kLongContext)}.`;
+  const caption = "KV cache of one sequence, to scale. Layers stand side by side. The width of a " +
+    "layer is the bits that it stores per token, with a border between heads; the height is the " +
+    "tokens that it stores, in a frame as high as all tokens. On the right, the height of " +
+    `${numberText(contextOf(r))} tokens stands for ${numberText(kLongContext)}.`;
   return { file: "cache", title, caption,
-    svg: cachesPicture(drawn, { title, caption, contexts: [contextOf(r), kLongContext] }) };
+    svg: cachesPicture(variants, { title, caption, contexts: [contextOf(r), kLongContext] }) };
 }
 
+// Steps from which on training losses are drawn: the first ones would flatten the others. A run
+// that has just begun is drawn whole.
+export const firstDrawn = (steps) => steps.length < 20 ? 0 : steps.at(-1) / 10;
+export const leftOut = (first) => first > 0 ? ` Steps before ${numberText(first)} are left out.`
+  : "";
+
 export function trainingLoss(r) {
-  const drawn = finished(r).filter((v) => v.curves?.some(({ steps }) => steps.length));
-  const ends = drawn.flatMap((v) => v.curves.map(({ steps }) => steps.length < 20 ? 0
-    : steps.at(-1) / 10));
-  const first = Math.max(0, ...ends); // the first losses would flatten the others
-  const series = drawn.map((v) => {
-    const losses = new Map(); // by step
-    for (const curve of v.curves)
-      curve.steps.forEach((step, i) => losses.set(step, [...losses.get(step) ?? [],
-        curve.losses[i]]));
-    return { name: v.spec, style: styleOf(r, v), points: [...losses]
-      .filter(([step, values]) => step >= first && values.length === v.curves.length)
-      .map(([step, values]) => spread(step, values, `${v.spec}, step ${numberText(step)}: loss ` +
-        `${numberText(mean(values), 4)}`)) };
+  const curvesOf = (v) => v.curves ?? [];
+  const first = Math.max(0, ...finished(r).flatMap((v) => curvesOf(v).map(({ steps }) =>
+    firstDrawn(steps))));
+  const series = seriesOf(r, (v) => {
+    const pairs = curvesOf(v).flatMap(({ steps, losses }) => steps.map((step, i) =>
+      [step, losses[i]])).filter(([step]) => step >= first);
+    const ofAll = (step) => curvesOf(v).every(({ steps }) => steps.includes(step));
+    return overSeeds(pairs.filter(([step]) => ofAll(step)), (step, loss) =>
+      `${v.spec}, step ${numberText(step)}: loss ${numberText(loss, 4)}`);
   });
-  if (!series.some(({ points }) => points.length)) return null;
-  const title = "Training loss";
-  const caption = thinned(series) + (first > 0 ? ` Steps before ${numberText(first)} are left out.`
-    : "");
-  return { file: "training_loss", title, caption, svg: chart({ kind: "lines", title, caption,
-    xTitle: "step",
-    yTitle: `loss, ${unitOf(r)}`, y: logIfWide(series), series }) };
+  return made("training_loss", { kind: "lines", series, title: "Training loss",
+    caption: thinned(series) + leftOut(first), xTitle: "step", yTitle: `loss, ${unitOf(r)}`,
+    y: lossAxis(series) });
 }
 
 // Loss of every attention minus the reference's by position, paired by seed.
 export function lossByPosition(r) {
   const than = r.variants.find((v) => v.spec === r.verdict.reference), context = contextOf(r);
-  const series = finished(r).filter((v) => v.losses_by_position).map((v) => {
-    const costs = new Map();
-    v.seeds.forEach((seed, i) => {
-      const same = than?.losses_by_position?.[than.seeds.indexOf(seed)] ?? [];
-      for (const { from, loss } of v.losses_by_position[i] ?? []) {
-        const other = same.find((each) => each.from === from);
-        if (other) costs.set(from, [...costs.get(from) ?? [], loss - other.loss]);
-      }
+  const endOf = (from) => Math.min(context, from === 0 ? 32 : 2 * from);
+  const series = seriesOf(r, (v) => overSeeds(v.seeds.flatMap((seed, i) => {
+    const same = than?.losses_by_position?.[than.seeds.indexOf(seed)] ?? [];
+    return (v.losses_by_position?.[i] ?? []).flatMap(({ from, loss }) => {
+      const other = same.find((each) => each.from === from);
+      return other ? [[from, loss - other.loss]] : [];
     });
-    return { name: v.spec, style: styleOf(r, v), points: [...costs].map(([from, values]) => {
-      const end = Math.min(context, from === 0 ? 32 : 2 * from);
-      return spread(end, values, `${v.spec}, positions ${numberText(from)} to ` +
-        `${numberText(end - 1)}: ` +
-        signedText(mean(values), 4));
-    }) };
-  });
+  }), (from, cost) => `${v.spec}, positions ${numberText(from)} to ` +
+    `${numberText(endOf(from) - 1)}: ${signedText(cost, 4)}`)
+    .map((point) => ({ ...point, x: endOf(point.x) })));
   if (!series.some(({ points }) => points.length > 1)) return null;
-  const title = `Loss by position, compared with ${than.spec}`;
-  const caption = "Loss minus the reference's of the characters at positions up to that of the " +
-    "point and above the point before. Where a line rises, less cache costs more the more text " +
-      "lies behind. " +
-      `${thinned(series)}`;
-  return { file: "loss_by_position", title, caption, svg: chart({ kind: "lines", title, caption,
-    xTitle: "position in the context, up to", x: doubling, yTitle: `loss minus ${than.spec}, ` +
-      `${unitOf(r)}`, series }) };
+  return made("loss_by_position", { kind: "lines", series,
+    title: `Loss by position, compared with ${than.spec}`,
+    caption: "Loss minus the reference's of the characters at positions up to that of the point " +
+      "and above the point before. Where a line rises, less cache costs more the more text lies " +
+      `behind. ${thinned(series)}`, x: doubling, xTitle: "position in the context, up to",
+    yTitle: `loss minus ${than.spec}, ${unitOf(r)}` });
 }
 
 export function answersAgainstDistance(r) {
-  const series = finished(r).filter((v) => v.answers_by_distance?.some((seed) =>
-    seed.length)).map((v) => {
-    const shares = new Map();
-    for (const { from, asked, right } of v.answers_by_distance.flat())
-      shares.set(from, [...shares.get(from) ?? [], 100 * right / asked]);
-    return { name: v.spec, style: styleOf(r, v), points: [...shares].sort(([a], [b]) =>
-      a - b).map(([from, values]) =>
-      spread(from, values, `${v.spec}, ${numberText(from)} to ${numberText(2 * from - 1)} ` +
-        `characters back: ` +
-        `${numberText(mean(values), 1)} % right`)) };
-  });
-  if (!series.length) return null;
-  const { levels, sentence } = baselineOf(r), title = "Right answers against distance";
-  const caption = "Share of right answers by the distance back to where the answer was told. A " +
-    "point stands for distances " +
-    `up to the next point. ${thinned(series)}${sentence}`;
-  return { file: "answers_against_distance", title, caption, svg: chart({ kind: "lines", title,
-    caption, series, levels,
-    x: doubling, xTitle: "distance back to where the answer was told, characters",
-      ...answersAxis }) };
+  const series = seriesOf(r, (v) => overSeeds((v.answers_by_distance ?? []).flat()
+    .map(({ from, asked, right }) => [from, 100 * right / asked]), (from, share) =>
+    `${v.spec}, ${numberText(from)} to ${numberText(2 * from - 1)} characters back: ` +
+      `${numberText(share, 1)} % right`).sort((a, b) => a.x - b.x));
+  const { levels, sentence } = baselineOf(r);
+  return made("answers_against_distance", { kind: "lines", series, levels,
+    title: "Right answers against distance",
+    caption: "Share of right answers by the distance back to where the answer was told. A point " +
+      `stands for distances up to the next point. ${thinned(series)}${sentence}`, x: doubling,
+    xTitle: "distance back to where the answer was told, characters", ...answersAxis });
 }
 
 // All charts that the results suffice for; first that of the verdict and that of its question.

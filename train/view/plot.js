@@ -1,6 +1,8 @@
 // Charts as SVG text: lines with bands, points with intervals, forest plots. Pure functions without
 // a DOM, so that a report, the page and a script under node draw alike. Colours are those of
 // plot.css.
+import { numberText, signedText } from "./format.js";
+
 const kWidth = 520, kHeight = 400; // units, which are CSS pixels at full size
 const kTop = 46, kBelow = 54; // margins above and below a plot
 const kLetter = 7.8, kLine = 16; // width of a letter, height of a line
@@ -25,47 +27,45 @@ export const shortName = (name) =>
 export const widthOf = (text) => kLetter * [...text].length;
 const widest = (texts) => Math.max(0, ...texts.map(widthOf));
 
-export const decimal = (number) => String(Math.round(number * 10) / 10);
+// Template of SVG text, with its numbers rounded to tenths.
+export const xml = (parts, ...values) => String.raw({ raw: parts }, ...values.map((value) =>
+  typeof value === "number" ? Math.round(value * 10) / 10 : value));
 export const path = (name, d) => `<path class="${name}" d="${d}"/>\n`;
 export const textAt = (x, y, shown, anchor = "start", name = "ink") =>
-  `<text class="${name}" x="${decimal(x)}" y="${decimal(y)}" ` +
-    `text-anchor="${anchor}">${escaped(shown)}</text>\n`;
+  xml`<text class="${name}" x="${x}" y="${y}" text-anchor="${anchor}">${escaped(shown)}</text>\n`;
 export const colourOf = (style) => `c${style % kColours}`;
+export const titled = (hover) => `<title>${escaped(hover)}</title>`;
 export const mark = (style, x, y, hover) =>
-  `<path class="mark ${colourOf(style)}" transform="translate(${decimal(x)} ${decimal(y)})" ` +
-  `d="${kShapes[style % kShapes.length]}"><title>${escaped(hover)}</title></path>\n`;
-const course = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${decimal(x)} ` +
-  `${decimal(y)}`).join("");
+  xml`<path class="mark ${colourOf(style)}" transform="translate(${x} ${y})" ` +
+  `d="${kShapes[style % kShapes.length]}">${titled(hover)}</path>\n`;
+const course = (points) => points.map(([x, y], i) => xml`${i ? "L" : "M"}${x} ${y}`).join("");
 
 // A picture with its title; `label` is for screen readers.
 export const picture = ({ title, caption = "", width = kWidth, height, label = title }, body) =>
-  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${decimal(width)} ${decimal(height)}" ` +
-    `role="img" ` +
-  `class="plot" aria-label="${escaped(label)}">\n<title>${escaped(title)}</title>` +
+  xml`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" ` +
+  `class="plot" aria-label="${escaped(label)}">\n${titled(title)}` +
   `<desc>${escaped(caption)}</desc>\n` +
-  `<rect class="paper" width="${decimal(width)}" height="${decimal(height)}" rx="6"/>\n` +
+  xml`<rect class="paper" width="${width}" height="${height}" rx="6"/>\n` +
   `${textAt(14, 27, title, "start", "ink head")}${body}</svg>\n`;
 
 // Axis over the finite ones of `values`: {place: value -> 0 to 1, ticks: [{value, label}]}. `log`
-// is 2, 10 or 0 for a linear axis; `least` and `most` bound its room; `range` is all of it; it
-// covers at least `span`, begins at `from` and has at most about so many `ticks`.
-export function axisOf(values, { log = 0, least = -Infinity, most = Infinity, range, label,
-  from, span: leastSpan, ticks: count = 7 } = {}) {
+// is 2, 10 or 0 for a linear axis; `most` bounds its room; `range` is all of it; it covers at least
+// `span`, begins at `from` and has at most about so many `ticks`.
+export function axisOf(values, { log = 0, most = Infinity, range, label = numberText, from,
+  span: leastSpan, ticks: count = 7 } = {}) {
   const scale = (value) => log ? Math.log(value) / Math.log(log) : value;
   const shown = values.map(scale).filter(Number.isFinite);
   let low = shown.length ? Math.min(...shown) : 0, high = shown.length ? Math.max(...shown) : 1;
   const span = leastSpan ?? (log ? (log === 2 ? 2 : 0.1) : Math.max(1e-9, 1e-3 * Math.abs(high)));
   if (high - low < span) [low, high] = [(low + high - span) / 2, (low + high + span) / 2];
   const room = 0.08 * (high - low);
-  [low, high] = [Math.max(low - room, scale(least) || -Infinity, -1e300), Math.min(high + room,
-    most)];
-  if (from !== undefined) low = scale(from);
-  if (range) [low, high] = range;
+  [low, high] = range ?? [from === undefined ? Math.max(low - room, -1e300) : scale(from),
+    Math.min(high + room, most)];
   const ticks = [];
   const add = (value, decimals) => {
     const place = scale(value);
     if (place >= low - 1e-9 && place <= high + 1e-9)
-      ticks.push({ value, label: (label ?? ((v) => tickText(v, decimals)))(value) });
+      ticks.push({ value, label: label(value, decimals) });
   };
   if (log && (log === 2 || high - low >= 1)) {
     const every = Math.ceil((high - low) / count);
@@ -81,12 +81,6 @@ export function axisOf(values, { log = 0, least = -Infinity, most = Infinity, ra
       add(k * step, decimals);
   }
   return { place: (value) => Math.min(1, Math.max(0, (scale(value) - low) / (high - low))), ticks };
-}
-
-function tickText(value, decimals) {
-  const text = Math.abs(value).toLocaleString("en-US",
-    { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  return value < 0 && /[1-9]/.test(text) ? `−${text}` : text;
 }
 
 // Moves labels [{y}] apart, at least a line from each other, within [top, bottom].
@@ -108,57 +102,53 @@ function frame({ xs, ys, xTitle, yTitle, left, right, bottom }) {
   let free = -Infinity; // of numbers below the axis, which may be long
   for (const { value, label } of xs.ticks) {
     const x = plot.atX(value), half = widthOf(label) / 2;
-    plot.out += path("grid", `M${decimal(x)} ${kTop}V${decimal(bottom)}`);
+    plot.out += path("grid", xml`M${x} ${kTop}V${bottom}`);
     if (x - half < free + 6) continue;
     plot.out += textAt(x, bottom + 19, label, "middle");
     free = x + half;
   }
   for (const { value, label } of ys.ticks)
-    plot.out += path("grid", `M${decimal(left)} ${decimal(plot.atY(value))}H${decimal(right)}`) +
+    plot.out += path("grid", xml`M${left} ${plot.atY(value)}H${right}`) +
       textAt(left - 8, plot.atY(value) + 4.5, label, "end");
-  plot.out += path("axis", `M${decimal(left)} ${kTop}V${decimal(bottom)}H${decimal(right)}`) +
+  plot.out += path("axis", xml`M${left} ${kTop}V${bottom}H${right}`) +
     textAt((left + right) / 2, bottom + 42, xTitle, "middle");
   if (yTitle)
-    plot.out += `<text class="ink" text-anchor="middle" transform="translate(18 ` +
-      `${decimal((kTop + bottom) / 2)}) rotate(-90)">${escaped(yTitle)}</text>\n`;
+    plot.out += xml`<text class="ink" text-anchor="middle" transform="translate(18 ${
+      (kTop + bottom) / 2}) rotate(-90)">${escaped(yTitle)}</text>\n`;
   return plot;
 }
 
 const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-const isFree = ({ taken, left, right, bottom, end = right }, box) => box.left >= left &&
-  box.right <= end && box.top >= kTop - 8 && box.bottom <= bottom && !taken.some((other) =>
-    meet(box, other));
 const boxAround = (x, y, half = kMark) =>
   ({ left: x - half, right: x + half, top: y - half, bottom: y + half });
 
-// Draws a text at the first of the places [x, y, anchor] where nothing else is; false if there is
-// none.
-function drawWhereFree(plot, text, places, name) {
+// Draws a text at the first of the places [x, y, anchor] where nothing else is, between `left` and
+// `end`; returns false if there is none.
+function drawWhereFree(plot, text, places, name, end = plot.right) {
   const width = widthOf(text);
-  for (const [x, y, anchor] of places) {
+  const found = places.find(([x, y, anchor]) => {
     const left = anchor === "start" ? x : anchor === "end" ? x - width : x - width / 2;
     const box = { left, right: left + width, top: y - 11, bottom: y + 3.5 };
-    if (!isFree(plot, box)) continue;
-    plot.taken.push(box);
-    plot.out += textAt(x, y, text, anchor, name);
-    return true;
-  }
-  return false;
+    const isFree = box.left >= plot.left && box.right <= end && box.top >= kTop - 8 &&
+      box.bottom <= plot.bottom && !plot.taken.some((other) => meet(box, other));
+    if (isFree) plot.taken.push(box);
+    return isFree;
+  });
+  if (found) plot.out += textAt(found[0], found[1], text, found[2], name);
+  return found !== undefined;
 }
 
 // Level lines across a plot [{y, name}], such as baselines, each with its name where it finds a
 // place.
 function drawLevels(plot, levels) {
-  const { atY, left, right } = plot;
-  for (const { y } of levels)
-    plot.taken.push({ left, right, top: atY(y) - 1, bottom: atY(y) + 1 });
-  for (const { y, name } of levels) {
-    const down = atY(y), middle = (left + right) / 2;
-    plot.out += path("level", `M${decimal(left)} ${decimal(down)}H${decimal(right)}`);
-    const places = [down - 5, down + 14].flatMap((place) =>
-      [[left + 8, place, "start"], [middle, place, "middle"], [right - 8, place, "end"]]);
+  const { left, right } = plot, downs = levels.map(({ y }) => plot.atY(y));
+  for (const y of downs) plot.taken.push({ left, right, top: y - 1, bottom: y + 1 });
+  levels.forEach(({ name }, i) => {
+    plot.out += path("level", xml`M${left} ${downs[i]}H${right}`);
+    const places = [downs[i] - 5, downs[i] + 14].flatMap((y) => [[left + 8, y, "start"],
+      [(left + right) / 2, y, "middle"], [right - 8, y, "end"]]);
     drawWhereFree(plot, name, places, "quiet base");
-  }
+  });
 }
 
 const hasInterval = (p) => Number.isFinite(p.low) && Number.isFinite(p.high);
@@ -166,21 +156,19 @@ const isDrawn = (p) => Number.isFinite(p.x) && Number.isFinite(p.y);
 
 // Draws one line with its band and marks; faint lines have neither.
 function drawLine(plot, { style, faint, points }, marks) {
-  const { atX, atY } = plot, colour = colourOf(style);
-  const banded = points.filter(hasInterval);
+  const colour = colourOf(style), banded = points.filter(hasInterval);
+  const along = (some, key) => some.map((p) => [plot.atX(p.x), plot.atY(p[key])]);
   if (banded.length > 1 && !faint)
-    plot.out += path(`band ${colour}`, `${course([
-      ...banded.map((p) => [atX(p.x), atY(p.high)]),
-      ...[...banded].reverse().map((p) => [atX(p.x), atY(p.low)])])}z`);
-  if (points.length > 1)
-    plot.out += path(`line ${colour}${faint ? " faint" : ""}`, course(points.map((p) => [atX(p.x),
-      atY(p.y)])));
+    plot.out += path(`band ${colour}`,
+      `${course([...along(banded, "high"), ...along(banded, "low").reverse()])}z`);
+  const places = along(points, "y");
+  if (points.length > 1) plot.out += path(`line ${colour}${faint ? " faint" : ""}`, course(places));
   if (faint) return;
   const count = Math.min(points.length, points.length <= 12 ? 12 : 8, marks);
   for (let i = 0; i < count; ++i) {
-    const p = points[Math.round(i * (points.length - 1) / Math.max(1, count - 1))];
-    plot.out += mark(style, atX(p.x), atY(p.y), p.hover ?? "");
-    plot.taken.push(boxAround(atX(p.x), atY(p.y)));
+    const at = Math.round(i * (points.length - 1) / Math.max(1, count - 1));
+    plot.out += mark(style, ...places[at], points[at].hover ?? "");
+    plot.taken.push(boxAround(...places[at]));
   }
 }
 
@@ -195,60 +183,56 @@ function drawNamesAtRight({ atX, atY, right, bottom }, series) {
     mark(style, right + 21, y, name) + textAt(right + 31, y + 4.5, shortName(name))).join("");
 }
 
-// Points with their intervals.
+// Points with their intervals; returns where each series begins.
 function drawPoints(plot, series) {
-  const { atX, atY } = plot, spots = [];
-  for (const { style, name, points, dots = [] } of series) {
-    for (const [i, p] of points.entries()) {
-      const x = atX(p.x), ends = (hasInterval(p) ? [p.low, p.high, p.y] : [p.y]).map(atY);
-      const box = boxAround(x, atY(p.y));
-      [box.top, box.bottom] = [Math.min(...ends, box.top), Math.max(...ends, box.bottom)];
-      plot.taken.push(box);
-      if (hasInterval(p))
-        plot.out += path(`bar ${colourOf(style)}`, `M${decimal(x - 4)} ` +
-          `${decimal(atY(p.high))}h8m-4 0` +
-          `V${decimal(atY(p.low))}m-4 0h8`);
-      for (const value of dots)
-        plot.out += `<circle class="dot ${colourOf(style)}" cx="${decimal(x)}" ` +
-          `cy="${decimal(atY(value))}" r="3"/>\n`;
-      plot.out += mark(style, x, atY(p.y), p.hover ?? "");
-      if (i === 0) spots.push({ name, style, x, y: atY(p.y), box });
+  return series.map(({ style, name, points, dots = [] }) => points.map((p) => {
+    const colour = colourOf(style), x = plot.atX(p.x), y = plot.atY(p.y), box = boxAround(x, y);
+    if (hasInterval(p)) {
+      const [low, high] = [plot.atY(p.low), plot.atY(p.high)];
+      plot.out += path(`bar ${colour}`, xml`M${x - 4} ${high}h8m-4 0V${low}m-4 0h8`);
+      Object.assign(box, { top: Math.min(high, box.top), bottom: Math.max(low, box.bottom) });
     }
-  }
-  return spots;
+    plot.taken.push(box);
+    for (const value of dots) plot.out +=
+      xml`<circle class="dot ${colour}" cx="${x}" cy="${plot.atY(value)}" r="3"/>\n`;
+    plot.out += mark(style, x, y, p.hover ?? "");
+    return { name, style, x, y, box };
+  })[0]);
 }
 
-// Names beside their marks; returns the spots whose names found no place.
-function nameSpots(plot, spots) {
-  plot.end = plot.width - 4; // names may stand beside the plot
-  return spots.filter(({ name, x, y, box }) => {
-    const places = [[x + 11, y + 4.5, "start"], [x - 11, y + 4.5, "end"],
-      [x, box.top - 5, "middle"], [x, box.bottom + 13, "middle"]];
-    for (const down of [-11, 20, -24])
-      places.push([x + 11, y + down, "start"], [x - 11, y + down, "end"]);
-    return !drawWhereFree(plot, shortName(name), places, "ink label");
-  });
-}
+// Names beside their marks, also beside the plot; returns the spots whose names found no place.
+const nameSpots = (plot, spots, width) => spots.filter(({ name, x, y, box }) => {
+  const beside = (down) => [[x + 11, y + down, "start"], [x - 11, y + down, "end"]];
+  const places = [...beside(4.5), [x, box.top - 5, "middle"], [x, box.bottom + 13, "middle"],
+    ...[-11, 20, -24].flatMap(beside)];
+  return !drawWhereFree(plot, shortName(name), places, "ink label", width - 4);
+});
 
 // Legend of `entries` [{name, style}] in columns from `top` on: {out, height}.
 export function legend(entries, top, width, symbol = ({ style, name }, x, y) => mark(style, x, y,
   name)) {
   const wide = 36 + widest(entries.map(({ name }) => shortName(name)));
-  const columns = Math.max(1, Math.floor((width - 14) / wide)),
-    rows = Math.ceil(entries.length / columns);
+  const rows = Math.ceil(entries.length / Math.max(1, Math.floor((width - 14) / wide)));
   const out = entries.map((entry, i) => {
     const x = 14 + wide * Math.floor(i / rows), y = top + 20 * (i % rows);
     return symbol(entry, x + 8, y) + textAt(x + 20, y + 4.5, shortName(entry.name));
   }).join("");
-  return { out, height: entries.length ? 20 * rows : 0 };
+  return { out, height: 20 * rows };
+}
+
+// Levels that a chart of `values` covers: those beyond its room would flatten it.
+function shownLevels(levels, values, { from = Infinity, span = 1e-9 }) {
+  const low = Math.min(...values, from), high = Math.max(...values);
+  const room = Math.max(high - low, span);
+  return levels.filter(({ y }) => y >= low - room && y <= high + room);
 }
 
 // Chart {title, caption, xTitle, yTitle, x, y, series, levels, front, kind, width, height}. A
 // series is {name, style, faint, points: [{x, y, low, high, hover}], dots}; `kind` is "lines" or
 // "points"; `x` and `y` are options of axisOf; `levels` [{y, name}] are lines across; `front` [[x,
 // y]] is a staircase; `marks` a line has at most.
-export function chart({ kind = "points", series: given, levels = [], front = [], x = {}, y = {},
-  width = kWidth, height = kHeight, marks = Infinity, ...about }) {
+export function chart({ kind = "points", series: given, levels: givenLevels = [], front = [],
+  x = {}, y = {}, width = kWidth, height = kHeight, marks = Infinity, ...about }) {
   const lines = kind === "lines";
   const series = given.map((each) => ({ ...each, points: each.points.filter(isDrawn) }))
     .filter(({ points }) => points.length > 0);
@@ -256,97 +240,90 @@ export function chart({ kind = "points", series: given, levels = [], front = [],
   const named = series.filter(({ faint }) => !faint);
   const xs = axisOf(points.map((p) => p.x), { ...x, ticks: width < 420 ? 4 : 7 });
   const values = points.flatMap((p) => lines || !hasInterval(p) ? [p.y] : [p.y, p.low, p.high]);
-  const ys = axisOf([...values, ...series.flatMap(({ dots = [] }) => dots), ...shownLevels(levels,
-    values, y).map((level) => level.y)], y);
+  const levels = shownLevels(givenLevels, values, y);
+  const ys = axisOf([...values, ...series.flatMap(({ dots = [] }) => dots),
+    ...levels.map((level) => level.y)], y);
   const bottom = Math.max(height - kBelow, lines ? kTop + kLine * named.length : 0);
   const left = (about.yTitle ? 38 : 20) + widest(ys.ticks.map((tick) => tick.label));
   const right = width - (lines ? 48 + widest(named.map(({ name }) => shortName(name))) : 22);
-  const plot = Object.assign(frame({ xs, ys, left, right, bottom, ...about }), { width });
+  const plot = frame({ xs, ys, left, right, bottom, ...about });
   if (front.length)
-    plot.out += path("front", `M${decimal(plot.atX(front[0][0]))} ${kTop}` +
-      front.map(([a, b]) => `H${decimal(plot.atX(a))}V${decimal(plot.atY(b))}`).join("") +
-        `H${decimal(right)}`);
-  const unnamed = [];
+    plot.out += path("front", xml`M${plot.atX(front[0][0])} ${kTop}` + front.map(([a, b]) =>
+      xml`H${plot.atX(a)}V${plot.atY(b)}`).join("") + xml`H${right}`);
+  let unnamed = [];
   if (lines) {
     for (const each of series) drawLine(plot, each, marks);
     plot.out += drawNamesAtRight(plot, named);
-    drawLevels(plot, shownLevels(levels, values, y));
+    drawLevels(plot, levels);
   } else {
     const spots = drawPoints(plot, series);
-    drawLevels(plot, shownLevels(levels, values, y));
-    unnamed.push(...nameSpots(plot, spots));
+    drawLevels(plot, levels);
+    unnamed = nameSpots(plot, spots, width);
   }
   const names = legend(unnamed.sort((a, b) => a.style - b.style), bottom + kBelow + 6, width);
   return picture({ ...about, width, height: bottom + kBelow + names.height }, plot.out + names.out);
 }
 
-// Levels that a chart of `values` covers: those beyond its room would flatten it.
-function shownLevels(levels, values, { from = Infinity, span = 1e-9 }) {
-  const low = Math.min(...values, from), high = Math.max(...values), room = Math.max(high - low, span);
-  return levels.filter(({ y }) => y >= low - room && y <= high + room);
-}
-
 // Forest plot {title, caption, xTitle, tolerance, edges, rows, most, width}: rows are {name, word,
 // style, mean, low, high, hover, dots: [{value, hover}]}. Rows whose dots are left out are half as
-// high and may have a second, wider interval, `outer` [low, high]. Rows with means above `most` lie
-// beyond the picture; intervals that do end in an arrow. `edges` are the words on either side of
-// the tolerance.
+// high and may have a second, wider interval, `outer` [low, high]. Means above `most` are numbers
+// at the edge of the picture; intervals that reach beyond it end in an arrow. `edges` are the words
+// on either side of the tolerance.
 export function forest({ title, caption, xTitle, tolerance, rows, most = Infinity,
   edges = ["enough ←", "→ not enough"], width = kWidth }) {
   const dense = rows.every((row) => !row.dots), kRow = dense ? 19 : 36;
   const top = 68, bottom = top + kRow * rows.length, right = width - 22;
-  const values = [0, tolerance, ...rows.flatMap((row) => [row.mean, ...(row.dots ?? []).map((dot) =>
-    dot.value)])].filter((value) => Number.isFinite(value) && value <= most);
+  const values = [0, tolerance, ...rows.flatMap(({ mean, dots = [] }) =>
+    [mean, ...dots.map((dot) => dot.value)])].filter((v) => Number.isFinite(v) && v <= most);
   const low = Math.min(...values), high = Math.max(...values);
   const within = (value) => Math.min(2 * high - low, Math.max(2 * low - high, value));
-  const axis = axisOf([...values, ...rows.filter((row) => !(row.mean > most)).flatMap((row) =>
-    row.outer ?? [row.low, row.high]).filter(Number.isFinite).map(within)]);
-  const names = widest(rows.map((row) => shortName(row.name))), words = widest(rows.map((row) =>
-    row.word));
+  const ends = rows.filter((row) => !(row.mean > most))
+    .flatMap((row) => row.outer ?? [row.low, row.high]);
+  const axis = axisOf([...values, ...ends.filter(Number.isFinite).map(within)]);
+  const names = widest(rows.map((row) => shortName(row.name)));
+  const words = widest(rows.map((row) => row.word));
   const left = 28 + (dense ? names + words : Math.max(names, words));
   const atX = (value) => left + (right - left) * axis.place(value);
   let out = "";
   if (Number.isFinite(tolerance)) {
     const edge = atX(tolerance);
-    out += `<rect class="within" x="${decimal(left)}" y="${top}" ` +
-      `width="${decimal(edge - left)}" height="${decimal(bottom - top)}"/>\n` +
-      path("front", `M${decimal(edge)} ${top - 6}V${bottom}`);
+    out += xml`<rect class="within" x="${left}" y="${top}" width="${edge - left}" height="${
+      bottom - top}"/>\n` + path("front", xml`M${edge} ${top - 6}V${bottom}`);
     if (edge - left > widthOf(edges[0])) out += textAt(edge - 6, top - 8, edges[0], "end", "quiet");
-    if (right - edge > widthOf(edges[1])) out += textAt(edge + 6, top - 8, edges[1], "start",
-      "quiet");
+    if (right - edge > widthOf(edges[1]))
+      out += textAt(edge + 6, top - 8, edges[1], "start", "quiet");
   }
   for (const { value, label } of axis.ticks)
-    out += path("grid", `M${decimal(atX(value))} ${top}V${bottom}`) + textAt(atX(value), bottom +
-      19, label, "middle");
-  out += path("level", `M${decimal(atX(0))} ${top}V${bottom}`) + path("axis",
-    `M${decimal(left)} ${bottom}H${right}`) +
-    textAt((left + right) / 2, bottom + 42, xTitle, "middle");
-  rows.forEach((row, i) => { out += forestRow(row, top + kRow * i + 11, atX, axis, left); });
+    out += path("grid", xml`M${atX(value)} ${top}V${bottom}`) +
+      textAt(atX(value), bottom + 19, label, "middle");
+  out += path("level", xml`M${atX(0)} ${top}V${bottom}`) +
+    path("axis", xml`M${left} ${bottom}H${right}`) +
+    textAt((left + right) / 2, bottom + 42, xTitle, "middle") +
+    rows.map((row, i) => forestRow(row, top + kRow * i + 11, { atX, axis, left, right, most }))
+      .join("");
   return picture({ title, caption, width, height: bottom + kBelow }, out);
 }
 
-function forestRow({ name, word, style, mean, low, high, hover, dots, outer }, y, atX, axis, left) {
+function forestRow({ name, word, style, mean, low, high, hover, dots, outer }, y,
+  { atX, axis, left, right, most }) {
   const colour = colourOf(style);
   let out = textAt(14, y + 4.5, shortName(name), "start", "ink label") +
     (dots ? textAt(14, y + 18, word, "start", "quiet")
       : textAt(left - 8, y + 4.5, word, "end", "quiet"));
-  if (outer) out += path(`bar ${colour}`, `M${decimal(atX(outer[0]))} ${decimal(y)}` +
-    `H${decimal(atX(outer[1]))}`);
+  if (mean > most) return out + textAt(right, y + 4.5, `${signedText(mean, 3)} →`, "end", "quiet");
+  if (outer) out += path(`bar ${colour}`, xml`M${atX(outer[0])} ${y}H${atX(outer[1])}`);
   for (const { value, hover: shown } of dots ?? [])
-    if (Number.isFinite(value))
-      out += `<circle class="dot ${colour}" cx="${decimal(atX(value))}" cy="${decimal(y + 14)}" ` +
-        `r="3.5">` +
-        `<title>${escaped(shown)}</title></circle>\n`;
+    if (Number.isFinite(value)) out += xml`<circle class="dot ${colour}" cx="${atX(value)}" cy="${
+      y + 14}" r="3.5">${titled(shown)}</circle>\n`;
   if (!Number.isFinite(mean)) return out;
   if (Number.isFinite(low) && Number.isFinite(high)) {
     const end = (value, outwards) => {
-      const beyond = outwards < 0 ? axis.place(value) <= 0 : axis.place(value) >= 1;
+      const beyond = axis.place(value) === (outwards < 0 ? 0 : 1);
       const x = atX(value), back = beyond ? x - 4 * outwards : x;
-      return `M${decimal(back)} ${decimal(y - 4)}L${decimal(x)} ${decimal(y)}L${decimal(back)} ` +
-        `${decimal(y + 4)}`;
+      return xml`M${back} ${y - 4}L${x} ${y}L${back} ${y + 4}`;
     };
-    out += path(`line ${colour}`, `M${decimal(atX(low))} ` +
-      `${decimal(y)}H${decimal(atX(high))}${end(low, -1)}${end(high, 1)}`);
+    out += path(`line ${colour}`, xml`M${atX(low)} ${y}H${atX(high)}` + end(low, -1) +
+      end(high, 1));
   }
   return out + mark(style, atX(mean), y, hover);
 }

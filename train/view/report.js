@@ -1,7 +1,7 @@
 // What a report shows beside the verdict and the tables, which stand in the page as text: charts,
 // passages as the attentions read them, settings, and how to repeat it. Made from the JSON inside
 // the page.
-import { chartsOf, onlyAnswers } from "./charts.js";
+import { answersAxis, chartsOf, firstDrawn, leftOut, lossAxis, onlyAnswers } from "./charts.js";
 import { costCharts } from "./cost.js";
 import { durationText, listText, mean, numberText, plural, signedText } from "./format.js";
 import { chart, escaped } from "./plot.js";
@@ -14,57 +14,48 @@ const kCurvePoints = 200; // of a run's training curve: means over equal stretch
 const element = (tag, content) => `<${tag}>${escaped(content)}</${tag}>\n`;
 const figure = ({ svg, caption }) => `<figure>\n${svg}${element("figcaption", caption)}</figure>\n`;
 const section = (heading, content) => content && `<h2>${escaped(heading)}</h2>\n${content}`;
+const folded = (summary, content, open = "") =>
+  `<details${open}>\n${element("summary", summary)}${content}</details>\n`;
+const settingsOf = (runs, content) => folded(`Settings that all ${runs} share`, content);
 
-function definitions(entries) {
-  return `<dl>\n${entries.filter(([, value]) => value)
-    .map(([name, value]) => element("dt", name) + element("dd", value)).join("")}</dl>\n`;
-}
+const definitions = (entries) => `<dl>\n${entries.filter(([, value]) => value)
+  .map(([name, value]) => element("dt", name) + element("dd", value)).join("")}</dl>\n`;
 
-function key(shades, unit, decimals, name = "") {
-  const steps = shades.map((least, i) => `<i ` +
-    `class="l${i + 1}">${numberText(least, decimals)}</i> `);
-  return `<p class="key${name}">${steps.join("")}${unit} or more</p>\n`;
-}
+const key = (shades, unit, decimals, name = "") => `<p class="key${name}">${shades.map((least, i) =>
+  `<i class="l${i + 1}">${numberText(least, decimals)}</i> `).join("")}${unit} or more</p>\n`;
 
-const settingText = (value) => value === undefined ? "–" : typeof value === "number" &&
-  !Number.isInteger(value)
-  ? String(Number(value.toPrecision(7))) : typeof value === "string" ? value
-    : JSON.stringify(value);
+const passageFigure = (caption, name, text) =>
+  `<figure><figcaption>${caption}</figcaption><pre class="text${name}">${text}</pre></figure>\n`;
 
 // Passage of the validation part as each attention reads it: loss minus the entropy of the grammar.
 function lossSection({ passage }, readers, r) {
-  const { characters, entropy, question } = passage, answers = passage.answers ?? [],
-    asked = answers.includes(question);
-  const excess = (losses) => losses.map((loss, at) => loss === null ? NaN
-    : loss - (entropy?.[at] ?? 0));
+  const { characters, entropy, question } = passage, answers = passage.answers ?? [];
+  const asked = answers.includes(question), only = onlyAnswers(r);
   const figures = readers.map(({ spec, reading: { losses } }) => {
-    const values = excess(losses), counted = values.filter(Number.isFinite);
-    const right = answers.map((at) => values[at]).filter(Number.isFinite);
-    const text = `${signedText(mean(counted), 3)} nats ` +
-      `${onlyAnswers(r) ? "an answer" : "a character"}` +
-      (asked && !onlyAnswers(r) ? `, ${signedText(mean(right), 3)} an answer` : "");
+    const values = losses.map((loss, at) => loss === null ? NaN : loss - (entropy?.[at] ?? 0));
+    const meanText = (some) => signedText(mean(some.filter(Number.isFinite)), 3);
+    const text = `${meanText(values)} nats ${only ? "an answer" : "a character"}` +
+      (asked && !only ? `, ${meanText(answers.map((at) => values[at]))} an answer` : "");
     const hovers = losses.map((loss, at) => loss === null ? "" : `${numberText(loss, 3)} nats` +
       (entropy ? `, ${numberText(entropy[at], 3)} of them the grammar's` : ""));
-    const shaded = shadedText(characters, values, kLossShades, { hovers, answers });
-    return `<figure><figcaption><strong>${escaped(spec)}</strong> ${text}</figcaption>` +
-      `<pre class="text">${shaded}</pre></figure>\n`;
+    return passageFigure(`<strong>${escaped(spec)}</strong> ${text}`, "",
+      shadedText(characters, values, kLossShades, { hovers, answers }));
   });
   return section("Where the loss arises", element("p", `Passage ${passage.number} of the ` +
     "validation part, as the first seed of each attention reads it. The darker a character, the " +
-      "more nats the model loses on it" +
-    `${entropy ? " beyond the entropy of the grammar, which no model can avoid" : ""}.` +
+    "more nats the model loses on it" +
+    (entropy ? " beyond the entropy of the grammar, which no model can avoid." : ".") +
     (asked ? " Underlined characters are answers: only earlier text determines them." : "") +
-    (onlyAnswers(r) ? " The loss counts answers only." : "")) +
+    (only ? " The loss counts answers only." : "")) +
     `${key(kLossShades, "nats", 1)}<div class="readings">\n${figures.join("")}</div>\n`);
 }
 
 function headFigure({ characters, question }, { entropy, weights }, layer, head) {
   const hovers = weights.map((weight) => weight >= 0.01 ? `${numberText(100 * weight, 1)} %` : "");
-  return `<figure><figcaption>layer ${layer + 1}, head ${head + 1}: entropy ` +
-    `${numberText(entropy, 2)} nats</figcaption>` +
-    `<pre class="text ` +
-      `w">${shadedText(characters.slice(0, weights.length), weights, kWeightShades, { hovers })}` +
-    `<i class="d q" title="asked for">${escaped(characters[question])}</i></pre></figure>\n`;
+  const caption = `layer ${layer + 1}, head ${head + 1}: entropy ${numberText(entropy, 2)} nats`;
+  return passageFigure(caption, " w",
+    shadedText(characters.slice(0, weights.length), weights, kWeightShades, { hovers }) +
+    `<i class="d q" title="asked for">${escaped(characters[question])}</i>`);
 }
 
 function headsSection({ passage }, readers) {
@@ -76,36 +67,33 @@ function headsSection({ passage }, readers) {
       : [`<p>layer ${i + 1} has no scores: it keeps a state</p>\n`]);
     const left = figures.length - most;
     const more = left > 0 ? `<p>${plural(left, "more head")} not shown</p>\n` : "";
-    return `<details${heads <= kOpenHeads ? " open" : ""}>\n<summary>${escaped(spec)}</summary>\n` +
-      `<div class="looks">\n${figures.slice(0, most).join("")}${more}</div></details>\n`;
+    return folded(spec, `<div class="looks">\n${figures.slice(0, most).join("")}${more}</div>`,
+      heads <= kOpenHeads ? " open" : "");
   });
   return section("What each head looks at", element("p", "Attention of each head when the model " +
     "predicts the boxed character of the same passage, the last " +
-      `${passage.answers?.includes(passage.question) ? "answer" : "one"}. Shades are the ` +
-    "shares of one head's attention weights; their entropy is 0 if the head attends to one " +
-      "character only, and log n if it attends to n characters equally.") + key(kWeightShades,
-        "of the weight", 2, " w") +
-      details.join(""));
+    `${passage.answers?.includes(passage.question) ? "answer" : "one"}. Shades are the shares of ` +
+    "one head's attention weights; their entropy is 0 if the head attends to one character only, " +
+    "and log n if it attends to n characters equally.") +
+    key(kWeightShades, "of the weight", 2, " w") + details.join(""));
 }
 
 // Sentence on what was run.
 function scopeText(r) {
-  const runs = r.variants.reduce((sum, v) => sum + v.runs, 0), failures = r.variants.flatMap((v) =>
-    v.failures).length;
-  const seeds = r.seeds.length === 1 ? "one seed" : `up to ${r.seeds.length} seeds each`;
-  return `${plural(r.variants.length, "attention")} on ${r.data}, ${seeds}: ` +
-    `${plural(runs, "run")} finished` +
-    `${failures ? `, ${numberText(failures)} failed; see below` : ""}.${r.seeds.length === 1
-      ? " With one seed there are no intervals: nothing here tells which differences another " +
-        "seed would show too." : ""}`;
+  const runs = r.variants.reduce((sum, v) => sum + v.runs, 0), alone = r.seeds.length === 1;
+  const failures = r.variants.flatMap((v) => v.failures).length;
+  return `${plural(r.variants.length, "attention")} on ${r.data}, ` +
+    `${alone ? "one seed" : `up to ${r.seeds.length} seeds each`}: ` +
+    `${plural(runs, "run")} finished${failures ? `, ${numberText(failures)} failed; see below`
+      : ""}.` + (alone ? " With one seed there are no intervals: nothing here tells which " +
+      "differences another seed would show too." : "");
 }
 
 const tableNote = (r) => `Loss in nats per ${onlyAnswers(r) ? "answer" : "character"} over ` +
   `${r.evaluated_characters ? "the beginning of" : "the whole of"} the validation split. +- is ` +
-    `the half width of a ` +
-  "95\u00a0% interval over seeds; differences are between runs of the same seed. Intervals are " +
-    "not corrected for several comparisons: of twenty attentions that are equal, about one " +
-      "interval excludes zero by chance.";
+  "the half width of a 95\u00a0% interval over seeds; differences are between runs of the same " +
+  "seed. Intervals are not corrected for several comparisons: of twenty attentions that are " +
+  "equal, about one interval excludes zero by chance.";
 
 // Link to the page that trains in a browser, in the same folder; "" if it cannot repeat the
 // comparison.
@@ -113,29 +101,26 @@ function tryLink(r) {
   if (r.variants.some((v) => v.adjusted)) return "";
   const asked = { settings: r.config, attentions: r.variants.map((v) => v.spec) };
   return `<p><a href="headcount.html#settings=${encodeURIComponent(JSON.stringify(asked))}">Try ` +
-    `it</a>: train these ` +
-    "attentions in a browser, and ask them.</p>\n";
+    "it</a>: train these attentions in a browser, and ask them.</p>\n";
 }
 
 // Parts of a comparison's section: beside its verdict, and below its table.
 export function comparisonParts(r, canTry = false) {
   const charts = chartsOf(r), readers = r.passage ? r.variants.filter((v) => v.reading) : [];
-  const [first, second] = charts;
+  const hours = r.machine_hours;
   return {
-    beside: [first, second].filter(Boolean).map(figure).join("") + element("p", scopeText(r)) +
+    beside: charts.slice(0, 2).map(figure).join("") + element("p", scopeText(r)) +
       (canTry ? tryLink(r) : ""),
     below: `<p class="note">${escaped(tableNote(r))}</p>\n` +
-      section("Charts", charts.length > 2 ? `<div ` +
-        `class="columns">\n${charts.slice(2).map(figure).join("")}</div>\n` : "") +
+      section("Charts", charts.length > 2
+        ? `<div class="columns">\n${charts.slice(2).map(figure).join("")}</div>\n` : "") +
       (readers.length ? lossSection(r, readers, r) + headsSection(r, readers) : "") +
       section("How to repeat it", element("pre", r.command) + definitions([
-        ["Text", r.data], ["SHA-256 of the text", r.data_sha256], ["Sizes matched",
-          r.match === "none" ? "no" : r.match],
-        ["Swept", r.sweep], ["Version", r.version], ["Machine", r.machine],
-        ["Machine time", Number.isFinite(r.machine_hours) ? durationText(3600 * r.machine_hours)
-          : ""]]) +
-        `<details>\n<summary>Settings that all attentions share</summary>\n${
-          element("pre", JSON.stringify(r.config, null, 2))}</details>\n`),
+        ["Text", r.data], ["SHA-256 of the text", r.data_sha256],
+        ["Sizes matched", r.match === "none" ? "no" : r.match], ["Swept", r.sweep],
+        ["Version", r.version], ["Machine", r.machine],
+        ["Machine time", Number.isFinite(hours) ? durationText(3600 * hours) : ""]]) +
+        settingsOf("attentions", element("pre", JSON.stringify(r.config, null, 2)))),
   };
 }
 
@@ -143,8 +128,8 @@ export function comparisonParts(r, canTry = false) {
 function curveOf({ run, curve }, key, what, decimals, { stretch = 1, unit = 1 } = {}) {
   const rows = curve.filter((row) => Number.isFinite(row[key])), points = [];
   for (let i = 0; i < rows.length; i += stretch) {
-    const part = rows.slice(i, i + stretch), y = unit * mean(part.map((row) => row[key])),
-      x = part.at(-1).step;
+    const part = rows.slice(i, i + stretch), x = part.at(-1).step;
+    const y = unit * mean(part.map((row) => row[key]));
     points.push({ x, y,
       hover: `${run}, step ${numberText(x)}: ${what} ${numberText(y, decimals)}` });
   }
@@ -153,38 +138,29 @@ function curveOf({ run, curve }, key, what, decimals, { stretch = 1, unit = 1 } 
 
 // Charts of training runs: losses, and right answers where the text marks answers.
 export function runCharts(runs) {
-  const longest = Math.max(...runs.map(({ curve }) => curve.length)),
-    stretch = Math.ceil(longest / kCurvePoints);
-  const losses = runs.map((run) => ({ run, training: curveOf(run, "train_loss", "training loss", 4,
-    { stretch }),
+  const stretch = Math.ceil(Math.max(...runs.map(({ curve }) => curve.length)) / kCurvePoints);
+  const losses = runs.map((run) => ({ name: run.run,
+    training: curveOf(run, "train_loss", "training loss", 4, { stretch }),
     validation: curveOf(run, "val_loss", "validation loss", 4) }));
-  // The first losses would flatten the others; a run that has just begun is drawn whole.
-  const first = Math.min(...losses.map(({ training }) => training.length < 20 ? 0
-    : training.at(-1).x / 10));
-  const late = (points) => points.filter((p) => p.x >= first);
-  const series = losses.flatMap(({ run: { run }, training, validation }, style) => [
-    { name: run, style, points: late(training), faint: validation.length > 0 },
-    { name: run, style, points: late(validation) }]);
-  const bare = losses.filter(({ validation }) => !validation.length).map(({ run }) => run.run);
-  const values = series.flatMap(({ points }) => points.map((p) => p.y)),
-    least = Math.min(...values);
+  const first = Math.min(...losses.map(({ training }) => firstDrawn(training.map(({ x }) => x))));
+  const series = losses.flatMap(({ name, training, validation }, style) => [
+    { name, style, points: training, faint: validation.length > 0 },
+    { name, style, points: validation }]);
+  for (const each of series) each.points = each.points.filter((p) => p.x >= first);
+  const bare = losses.filter(({ validation }) => !validation.length).map(({ name }) => name);
   const caption = "Thick lines with marks are losses over the validation text, thin ones of the " +
-    "batches of training" +
-    `${stretch > 1 ? ", means over stretches of steps" : ""}.` +
+    `batches of training${stretch > 1 ? ", means over stretches of steps" : ""}.` +
     (bare.length ? ` Without an evaluation, the training loss is the thick line: ${listText(bare)}.`
-      : "") +
-    (first > 0 ? ` Steps before ${numberText(first)} are left out.` : "");
-  const charts = [{ caption, svg: chart({ kind: "lines", title: runs.length > 1 ? "Losses"
-    : `Losses of ${runs[0].run}`,
-    caption, xTitle: "step", yTitle: "loss, nats", series,
-    y: least > 0 && Math.max(...values) > 3 * least ? { log: 10 } : {} }) }];
+      : "") + leftOut(first);
+  const drawn = (about) => ({ caption: about.caption,
+    svg: chart({ kind: "lines", xTitle: "step", ...about }) });
+  const charts = [drawn({ caption, title: runs.length > 1 ? "Losses" : `Losses of ${runs[0].run}`,
+    yTitle: "loss, nats", series, y: lossAxis(series) })];
   const answers = runs.map((run, style) => ({ name: run.run, style,
     points: curveOf(run, "val_answer_accuracy", "right answers, %", 1, { unit: 100 }) }));
-  const shown = "Share of the answers of the validation text that the model predicts right.";
   if (answers.some(({ points }) => points.length > 1))
-    charts.push({ caption: shown, svg: chart({ kind: "lines", title: "Right answers",
-      caption: shown, xTitle: "step",
-      yTitle: "answers right, %", y: { least: 0, most: 100.5, span: 40 }, series: answers }) });
+    charts.push(drawn({ title: "Right answers", ...answersAxis, series: answers,
+      caption: "Share of the answers of the validation text that the model predicts right." }));
   return charts;
 }
 
@@ -192,56 +168,56 @@ const isSame = (runs, value) => runs.every((run) => value(run) === value(runs[0]
 
 // What to know before two losses are compared.
 export function runsText(runs) {
-  const unfinished = runs.filter(({ steps_done: done, settings, curve }) => done < settings.steps &&
-    !("stopped" in curve.at(-1)))
-    .map(({ run, steps_done: done, settings }) => `${run} (${numberText(done)} of ` +
-      `${numberText(settings.steps)})`);
-  const evaluated = runs.filter((run) => Number.isFinite(run.val_loss)).sort((a, b) =>
-    a.val_loss - b.val_loss);
-  const differs = (what) => `The runs ${what}, whose losses do not compare.`;
+  const unfinished = runs.filter(({ steps_done: done, settings, curve }) =>
+    done < settings.steps && !("stopped" in curve.at(-1))).map(({ run, steps_done: done,
+    settings }) => `${run} (${numberText(done)} of ${numberText(settings.steps)})`);
+  const [best] = runs.filter((run) => Number.isFinite(run.val_loss))
+    .sort((a, b) => a.val_loss - b.val_loss);
   const part = ({ settings }) => `${settings["eval-characters"]} ${settings["val-fraction"]}`;
-  const text = !isSame(runs, (run) => run.data_sha256) ? differs("are on different texts")
-    : !isSame(runs, (run) => run.context) ? differs("have different contexts")
-      : !isSame(runs, part) ? differs("were evaluated on different parts of their text")
-        : !evaluated.length ? "No validation loss was measured yet."
-          : (runs.length > 1 ? `${evaluated[0].run} has the least validation loss, `
-            : "The validation loss is ") + `${numberText(evaluated[0].val_loss, 4)}.`;
+  const [differ] = [["are on different texts", (run) => run.data_sha256],
+    ["have different contexts", (run) => run.context],
+    ["were evaluated on different parts of their text", part]]
+    .find(([, value]) => !isSame(runs, value)) ?? [];
+  const text = differ ? `The runs ${differ}, whose losses do not compare.`
+    : !best ? "No validation loss was measured yet."
+      : (runs.length > 1 ? `${best.run} has the least validation loss, `
+        : "The validation loss is ") + `${numberText(best.val_loss, 4)}.`;
   return text + (unfinished.length ? ` Not all steps are done of ${listText(unfinished)}.` : "") +
     (isSame(runs, ({ settings }) => settings.precision) ? ""
       : " The runs differ in precision, and their losses by its rounding.");
 }
 
+const settingText = (value) => value === undefined ? "–"
+  : typeof value === "string" ? value : Number.isFinite(value) && !Number.isInteger(value)
+    ? String(Number(value.toPrecision(7))) : JSON.stringify(value);
+
 // Settings of all runs: those that differ side by side, the others folded up.
 function settingsSection(runs) {
   const names = [...new Set(runs.flatMap(({ settings }) => Object.keys(settings)))];
-  const differing = names.filter((name) => !isSame(runs, ({ settings }) =>
-    settingText(settings[name])));
-  const row = (name, of) => `<tr><th scope="row">${escaped(name)}</th>${of.map(({ settings }) =>
-    `<td>${escaped(settingText(settings[name]))}</td>`).join("")}</tr>\n`;
-  const table = (head, rows) => `<div class="scroll" tabindex="0" role="region" ` +
+  const isAlike = (name) => isSame(runs, ({ settings }) => settingText(settings[name]));
+  const table = (head, wanted, of) => '<div class="scroll" tabindex="0" role="region" ' +
     `aria-label="Settings"><table>\n<thead><tr>${
-    head.map((name) => `<th ` +
-      `scope="col">${escaped(name)}</th>`).join("")}</tr></thead>\n<tbody>${rows.join(
-        "")}</tbody></table></div>\n`;
-  const alike = names.filter((name) => !differing.includes(name));
+      head.map((name) => `<th scope="col">${escaped(name)}</th>`).join("")}</tr></thead>\n<tbody>${
+      wanted.map((name) => `<tr><th scope="row">${escaped(name)}</th>${of.map(({ settings }) =>
+        `<td>${escaped(settingText(settings[name]))}</td>`).join("")}</tr>\n`).join("")
+    }</tbody></table></div>\n`;
+  const differing = names.filter((name) => !isAlike(name));
   return (runs.length < 2 ? "" : section("Settings that differ", differing.length
-    ? table(["setting", ...runs.map(({ run }) => run)], differing.map((name) => row(name, runs)))
+    ? table(["setting", ...runs.map(({ run }) => run)], differing, runs)
     : element("p", "All runs have the same settings."))) +
-    `<details>\n<summary>Settings that all runs share</summary>\n${
-      table(["setting", "value"], alike.map((name) => row(name, [runs[0]])))}</details>\n`;
+    settingsOf("runs", table(["setting", "value"], names.filter(isAlike), [runs[0]]));
 }
 
 export function runsParts(runs) {
   const starts = runs.map(({ run, starts: all }) => element("dt", run) + all.map(({ command,
-    version, machine, from_step: from }) =>
-    `<dd>${element("pre", command)}${escaped(version)}${machine ? `, on ${escaped(machine)}` : ""}${
-      from > 0 ? ` from step ${numberText(from)}` : ""}</dd>\n`).join(""));
+    version, machine, from_step: from }) => `<dd>${element("pre", command)}${escaped(version)}${
+    machine ? `, on ${escaped(machine)}` : ""}${
+    from > 0 ? ` from step ${numberText(from)}` : ""}</dd>\n`).join(""));
   return {
     beside: runCharts(runs).map(figure).join("") + element("p", runsText(runs)),
     below: '<p class="note">Losses in nats: of the last batch of training, and of the newest ' +
       "evaluation over the validation text. The cache is that of float32 at the context.</p>\n" +
-      settingsSection(runs) +
-      section("How to repeat it", `<dl>\n${starts.join("")}</dl>\n`),
+      settingsSection(runs) + section("How to repeat it", `<dl>\n${starts.join("")}</dl>\n`),
   };
 }
 

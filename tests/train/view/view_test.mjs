@@ -6,7 +6,7 @@ import { chartsOf, costsOfLosses } from "../../../train/view/charts.js";
 import { costCharts } from "../../../train/view/cost.js";
 import { areasOf, cacheAreas, scaleOf } from "../../../train/view/cache_picture.js";
 import { kWeightShades, shadedText } from "../../../train/view/passage.js";
-import { axisOf, escaped, movedApart } from "../../../train/view/plot.js";
+import { axisOf, escaped, forest, movedApart } from "../../../train/view/plot.js";
 import { comparisonParts, runCharts, runsParts, runsText } from "../../../train/view/report.js";
 import * as statistics from "../../../train/view/statistics.js";
 import * as tables from "../../../train/view/tables.js";
@@ -201,6 +201,17 @@ for (let i = 0; i < 500; ++i) {
     assert.ok(axis.ticks.length >= 1 && axis.ticks.length <= 30,
       `${axis.ticks.length} ticks, log ${log}: ${values}`);
   }
+}
+
+// A mean beyond the picture is a number at its edge, and an interval ends in an arrow there.
+{
+  const row = (name, mean) =>
+    ({ name, word: "", style: 1, mean, low: mean - 1, high: mean + 1, hover: "" });
+  const svg = forest({ title: "t", xTitle: "x", tolerance: 1, most: 2,
+    rows: [row("in", 0.5), row("out", 7)] });
+  expectSound(svg, "forest");
+  assert.equal(svg.match(/class="mark /g).length, 1);
+  assert.match(svg, /text-anchor="end">\+7.000 →<\/text>/);
 }
 
 // Labels end apart and within their room, in their order.
