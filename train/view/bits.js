@@ -1,6 +1,6 @@
 // Picture and tables of a study whose runs were evaluated through rounded caches: which bits may be
 // saved before heads, and before width?
-import { byAnswers, unitOf } from "./charts.js";
+import { byAnswers, unitOf, withInterval } from "./charts.js";
 import { bytesText, numberText, signedText } from "./format.js";
 import { chart } from "./plot.js";
 import { estimate } from "./statistics.js";
@@ -26,13 +26,13 @@ function paired(r, [spec, name], [than, other]) {
   const known = all.filter(Number.isFinite);
   return known.length ? estimate(known) : null;
 }
-const differenceText = (r, e) => e === null ? "" : signedText(e.mean, decimals(r)) +
-  (Number.isFinite(e.half) ? ` ± ${numberText(e.half, decimals(r))}` : "");
+const differenceText = (r, e) => e === null ? ""
+  : withInterval(signedText(e.mean, decimals(r)), e.half, decimals(r));
 
 // What rounding costs each attention: its runs through `caches` minus themselves unrounded.
 export const roundingTable = (r, caches) => markdown(["attention", ...caches], r.variants
-  .filter(({ rounded }) => rounded?.length).map(({ spec }) => [`\`${spec}\``, ...caches.map((name) =>
-    differenceText(r, paired(r, [spec, name], [spec, "f32"])))]));
+  .filter(({ rounded }) => rounded?.length).map(({ spec }) => [`\`${spec}\``,
+    ...caches.map((name) => differenceText(r, paired(r, [spec, name], [spec, "f32"])))]));
 
 // Caches of about equal bytes: pairs of [attention, cache], each minus the second.
 export const equalBytesTable = (r, pairs) => markdown(["cache", "KV B/token", "minus",
@@ -52,9 +52,8 @@ export function bitsByBytes(r, most = Infinity) {
         const known = [...figures(r, cache).values()].filter(Number.isFinite);
         if (!known.length) return [];
         const { mean: y, half } = estimate(known), x = cache.kv_cache_bytes_per_token;
-        const hover = `${spec} in ${cache.cache}: ${numberText(y, decimals(r))}` +
-          `${Number.isFinite(half) ? ` ± ${numberText(half, decimals(r))}` : ""}, ` +
-          `${bytesText(x)} a token`;
+        const text = withInterval(numberText(y, decimals(r)), half, decimals(r));
+        const hover = `${spec} in ${cache.cache}: ${text}, ${bytesText(x)} a token`;
         if (y > most) beyond.push(`${spec} in ${cache.cache} (${numberText(y, 2)})`);
         return y > most ? [] : [{ x, y, low: y - half, high: y + half, hover }];
       }).sort((a, b) => a.x - b.x);
@@ -68,5 +67,6 @@ export function bitsByBytes(r, most = Infinity) {
     `Hadamard matrix.${beyond.length ? ` Beyond the picture: ${beyond.join(", ")}.` : ""}`;
   return { file: "bits", title, caption, svg: chart({ kind: "lines", title, caption, series,
     xTitle: `KV cache per token at ${numberText(r.context ?? r.config.context)} tokens`,
-    yTitle: byAnswers(r) ? "right answers, percent" : unitOf(r), x: { log: 2, label: bytesText } }) };
+    yTitle: byAnswers(r) ? "right answers, percent" : unitOf(r),
+    x: { log: 2, label: bytesText } }) };
 }

@@ -16,7 +16,7 @@ export const onlyAnswers = (r) =>
   r.only_answers ?? !("bits_per_character" in (r.variants[0] ?? {}));
 export const unitOf = (r) => onlyAnswers(r) ? "nats per answer" : "nats per character";
 const contextOf = (r) => r.context ?? r.config.context;
-const withInterval = (text, half, decimals) => Number.isFinite(half)
+export const withInterval = (text, half, decimals) => Number.isFinite(half)
   ? `${text} ± ${numberText(half, decimals)}` : text;
 // The axis begins at 0 unless the caches differ by so much that small ones would meet there.
 const kWide = 16;
