@@ -19,7 +19,7 @@ fi
 echo "training five attentions until they have learned; after 3 seconds, ETA says how long" >&2
 .build/release/headcount compare --out "$out" "$@"
 if [ -e "$page" ]; then
-  echo "the same in a browser: $(realpath "$out")/headcount.html" >&2
+  echo "train and ask in a browser: $(realpath "$out")/headcount.html" >&2
 else
-  echo "the same in a browser: train/page/build.sh makes $page" >&2
+  echo "train and ask in a browser: train/page/build.sh makes $page" >&2
 fi
