@@ -12,6 +12,7 @@ namespace headcount {
 /// Declaration of a built-in corpus, in its one file. Flags, help and config.json follow from it.
 struct BuiltInCorpus {
   std::string_view name;
+  std::string_view about = {};  ///< what a story says and asks: a clause for people
   /// Settings of its difficulty.
   SettingList (*settings)() = [] { return SettingList(); };
   /// Returns the function that writes its stories.

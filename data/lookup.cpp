@@ -115,12 +115,16 @@ constexpr std::string_view kLookupAttentions = "mha,gqa2,mqa,mla8+0,mla4+0";
 
 }  // namespace
 
-extern const BuiltInCorpus kLookup = {.name = "lookup",
-                                      .settings = lookup_settings,
-                                      .writer = lookup_writer,
-                                      .defaults = lookup_defaults,
-                                      .attentions = kLookupAttentions,
-                                      .only_answers = true,
-                                      .story_length = [](const Given&) { return kLine; }};
+extern const BuiltInCorpus kLookup = {
+    .name = "lookup",
+    .about =
+        "a line is five pieces, each of a value and on a square of a board of 5 x 5, then letters "
+        "of rows, each of which asks for the value of the one piece in that row",
+    .settings = lookup_settings,
+    .writer = lookup_writer,
+    .defaults = lookup_defaults,
+    .attentions = kLookupAttentions,
+    .only_answers = true,
+    .story_length = [](const Given&) { return kLine; }};
 
 }  // namespace headcount

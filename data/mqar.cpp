@@ -176,10 +176,15 @@ nlohmann::json recall_defaults() {
   return defaults;
 }
 
+constexpr std::string_view kAboutRecall =
+    "a line is pairs of a key and its value, then keys again, each of which asks for its value; a "
+    "random character follows such a key";
+
 }  // namespace
 
 extern const BuiltInCorpus kMqar = {
     .name = "mqar",
+    .about = kAboutRecall,
     .settings = mqar_settings,
     .writer = mqar_writer,
     .defaults = mqar_defaults,
@@ -191,6 +196,7 @@ extern const BuiltInCorpus kMqar = {
 
 // mla32+0 has the cache bytes of mqa, and so have the four heads 4 wide of mhax4.
 extern const BuiltInCorpus kRecall = {.name = "recall",
+                                      .about = kAboutRecall,
                                       .settings = recall_settings,
                                       .writer = mqar_writer,
                                       .defaults = recall_defaults,

@@ -215,6 +215,9 @@ nlohmann::json tales_defaults() {
 }  // namespace
 
 extern const BuiltInCorpus kTales = {
-    .name = "tales", .writer = tales_writer, .defaults = tales_defaults};
+    .name = "tales",
+    .about = "persons walk about and carry things, and questions ask where they are",
+    .writer = tales_writer,
+    .defaults = tales_defaults};
 
 }  // namespace headcount

@@ -26,7 +26,8 @@ const ReleasedModel& released_model(const std::string& name) {
     if (model.name == name) return model;
     names.push_back(model.name);
   }
-  throw DataError("no released model is called '", name, "'", suggestion(name, names));
+  throw DataError("no released model is called '", name, "'; `list` names those known",
+                  suggestion(name, names));
 }
 
 std::vector<ReleasedModel> known_models() {

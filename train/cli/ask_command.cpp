@@ -5,6 +5,7 @@
 #include <span>
 
 #include "autograd/base/text.h"
+#include "data/built_in.h"
 #include "data/corpus.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"
@@ -152,6 +153,13 @@ void print(const Answered& answered, const Vocabulary& vocabulary) {
   std::cout << "\n\n";
 }
 
+// What the questions of a built-in text are.
+void print_about(const std::string& data) {
+  const BuiltInCorpus* const text = find_built_in(data);
+  if (text != nullptr && !text->about.empty())
+    std::cout << text->name << ": " << text->about << ". [The model's answer]\n\n";
+}
+
 void print_all(const std::vector<Answered>& answers, const Vocabulary& vocabulary) {
   for (const Answered& answered : answers) print(answered, vocabulary);
   std::cout << std::ranges::count_if(answers, [](const Answered& a) { return a.text == a.right; })
@@ -161,6 +169,7 @@ void print_all(const std::vector<Answered>& answers, const Vocabulary& vocabular
 }  // namespace
 
 void print_questions(const LanguageModel& model, const Corpus& corpus, Index count) {
+  print_about(corpus.name);
   print_all(answers_to_stories(model, corpus, count), corpus.vocabulary);
 }
 
@@ -182,6 +191,7 @@ int ask_command(const std::vector<std::string>& arguments, Ranks&) {
   if (line.has("text")) {
     print(answers.front(), run.vocabulary);
   } else {
+    print_about(run.options->data);
     print_all(answers, run.vocabulary);
   }
   return 0;

@@ -54,11 +54,12 @@ std::string numbers_text(const AttentionKind& kind) {
 
 }  // namespace
 
-void print_attention_help(const AttentionKind& kind) {
+void print_attention_help(const std::string& spec) {
   Given given(model_settings());
-  given.put("attention", std::string(kind.name));
+  given.put("attention", spec);
   const ModelPlan model = resolve_model(given);
   const AttentionPlan& layer = model->layer_attention(0);
+  const AttentionKind& kind = layer.kind();
   print_words(std::string(kind.name) + ": " + as_flags(kind.summary), 2);
   if (!kind.formula.empty()) print_words("head i: " + std::string(kind.formula), 2);
   if (!kind.source.empty()) std::cout << "source: " << kind.source << '\n';
@@ -71,8 +72,8 @@ void print_attention_help(const AttentionKind& kind) {
     if (std::ranges::count(own, name, &Setting::name) == 0) others += " --" + name;
   }
   print_words(others, 2);
-  std::cout << "\ncache of a layer with " << counted(layer.heads, "head") << ' ' << layer.head_dim
-            << " wide, in numbers\n";
+  std::cout << "\ncache of a layer of " << spec << " with " << counted(layer.heads, "head") << ' '
+            << layer.head_dim << " wide, in numbers\n";
   print_words("  a token: " + parts_text(layer, false), 4);
   print_words("  a sequence: " + parts_text(layer, true), 4);
 }

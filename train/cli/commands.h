@@ -21,7 +21,7 @@ extern const CommandHelp kTrainHelp, kCompareHelp, kReportHelp, kSampleHelp, kEv
     kConvertHelp, kCostHelp, kAskHelp, kDataHelp;
 
 /// Prints what an attention is: its sentence, formula, source, settings and cache.
-void print_attention_help(const AttentionKind& kind);
+void print_attention_help(const std::string& spec);
 
 /// Prints up to `count` questions of the validation part, what the model answers, and how many
 /// answers are right.

@@ -8,6 +8,7 @@
 #include "train/cli/comparison_progress.h"
 #include "train/cli/training_flags.h"
 #include "train/compare/compare.h"
+#include "train/compare/premises.h"
 #include "train/compare/result_files.h"
 #include "train/compare/results.h"
 #include "train/compare/rounded.h"
@@ -265,11 +266,10 @@ ComparisonResult run_comparison(const ComparisonPlan& plan, const RunOrders& ord
 // Lets runs end when they have learned if steps are compared; else all have the same length.
 // `evaluations` is the text's own `eval-every`.
 void settle_stops(const Given& flags, const nlohmann::json& evaluations, Given& common) {
-  constexpr double kLearned = 95;  // percent of right answers
   const bool steps = flags.has("metric") ? flags.chosen("metric", kMetrics) == Metric::steps
                                          : stop_when_learned(common);
   if (steps) {
-    if (!stop_when_learned(common)) common.put("stop-at-answers", kLearned);
+    if (!stop_when_learned(common)) common.put("stop-at-answers", 100 * kLearned);
     if (!flags.has("eval-every")) common.put("eval-every", evaluations);
     return;
   }

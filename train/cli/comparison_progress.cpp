@@ -76,12 +76,10 @@ std::string ComparisonProgress::head() const {
   if (steps_done_ == 0 || to_do <= 0) return text;
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  const std::string needed = eta_text(seconds, steps_done_, to_do),
-                    all = eta_text(seconds, steps_done_, to_do + steps_possible_);
-  text += ", " + needed;
+  text += ", " + eta_text(seconds, steps_done_, to_do);
   if (possible_ > 0) {
-    text += ", with " + std::to_string(possible_) + " more that may be needed";
-    if (all != needed) text += " " + all;
+    text += "; up to " + std::to_string(possible_) + " more if verdicts stay open, " +
+            eta_text(seconds, steps_done_, to_do + steps_possible_);
   }
   return text;
 }

@@ -5,6 +5,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
+#include "models/attention_spec.h"
 #include "models/cost.h"
 #include "models/released_models.h"
 #include "train/cli/command_line.h"
@@ -147,6 +148,20 @@ std::string long_table(std::vector<CostRow> rows, Format format) {
   return text_table(selected(all, keys), rows, format);
 }
 
+// Names of attentions, in `rows`, that are neither usual, nor a pattern, nor `asked`. Removes them.
+std::string take_unusual(std::vector<CostRow>& rows, const AttentionKind* asked) {
+  constexpr std::array<std::string_view, 4> kUsual = {"mha", "mqa", "gqa", "mla"};
+  std::string names;
+  std::erase_if(rows, [&](Row row) {
+    const AttentionKind& kind = row.model->cycle.front().kind();
+    if (row.model->cycle.size() > 1 || &kind == asked || std::ranges::count(kUsual, kind.name) > 0)
+      return false;
+    if (row.trained) names += (names.empty() ? "" : ", ") + row.attention;
+    return true;
+  });
+  return names;
+}
+
 // What attentions with pooled rows keep, by name, and what a reader of it should know.
 std::string kept_notes(const std::vector<CostRow>& rows) {
   std::string text;
@@ -159,14 +174,17 @@ std::string kept_notes(const std::vector<CostRow>& rows) {
   return text;
 }
 
-std::string tables(const std::vector<CostRow>& rows, const ModelSettings& config,
-                   const std::string& numbers, const Origin& origin, Format format,
-                   std::size_t width) {
+// Tables of all attentions, or if `width` is limited of most readers' and of `asked`.
+std::string tables(std::vector<CostRow> rows, const ModelSettings& config,
+                   const std::string& numbers, const Origin& origin, const AttentionKind* asked,
+                   Format format, std::size_t width) {
+  const std::string others = width > 0 ? take_unusual(rows, asked) : "";
   return counted(config.layers, "layer") + ", width " + std::to_string(config.dim) + ", context " +
          std::to_string(config.context) + ".\nCached rows of tokens take " + numbers +
          ".\nMeans per layer, but for the last column; MACs are multiply-accumulates.\n\n" +
          short_table(rows, origin, format, width) + "\nKV cache of all layers\n" +
-         long_table(rows, format) + kept_notes(rows);
+         long_table(rows, format) + kept_notes(rows) +
+         (others.empty() ? "" : "\nother attentions, see --wide: " + others + "\n");
 }
 
 // What a page draws of the attentions: each once, not in each of its forms.
@@ -263,8 +281,10 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
       cost_table(given, others, config.context, rounding, left_out,
                  line.has("preset") ? latents_of(line) : nlohmann::json::object());
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
+  const AttentionKind* const asked =
+      parse_attention_spec(given.text("attention")).cycle.front().kind;
   const auto text = [&](Format shape) {
-    return tables(rows, config, stored_text(rounding), origin, shape, table_width(line));
+    return tables(rows, config, stored_text(rounding), origin, asked, shape, table_width(line));
   };
   const std::string source = line.get("preset", line.get("from", "these sizes"));
   write_cost_report(line, "KV cache of each attention in " + source, text,

@@ -55,6 +55,7 @@ int data_command(const std::vector<std::string>& arguments, Ranks&) {
   RandomKey key{.seed = given.get("seed").get<std::uint64_t>(),
                 .stream = random_stream("data/" + std::string(corpus.name)),
                 .step = 0};
+  if (!corpus.about.empty()) tell(std::string(corpus.name) + ": " + std::string(corpus.about));
   for (Index written = 0; written < (wanted > 0 ? wanted : kFew); ++key.step) {
     const Story story = write(random_chooser(key));
     written += std::ssize(story.distances);

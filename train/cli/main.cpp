@@ -44,7 +44,7 @@ void print_help(std::ostream& out) {
   for (const NamedCommand& command : kCommands)
     out << "  " << std::left << std::setw(9) << command.help.name << command.help.summary << '\n';
   out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command;\n"
-         "headcount help ATTENTION explains one: "
+         "headcount help ATTENTION, such as gqa2, explains one: "
       << joined(attention_kinds(), [](const AttentionKind* kind) { return kind->name; })
       << ".\n"
          "headcount --version says what it is built with.\n";
@@ -60,6 +60,13 @@ const NamedCommand& command_named(const std::string& name) {
                    suggestion(name, known));
 }
 
+// Returns true for words such as gqa2, and for any that begin with an attention's name, whose error
+// then says what is wrong with the rest.
+bool is_attention(std::string_view word) {
+  return std::ranges::any_of(
+      attention_kinds(), [&](const AttentionKind* kind) { return word.starts_with(kind->name); });
+}
+
 int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   if (arguments.empty()) {
     print_help(std::cerr);
@@ -67,15 +74,13 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   const std::string& first = arguments[0];
   if (first == "help" && arguments.size() > 1) {
-    const auto kind =
-        std::ranges::find(attention_kinds(), std::string_view(arguments[1]), &AttentionKind::name);
-    if (kind == attention_kinds().end()) {
-      std::vector<std::string> flags(arguments.begin() + 1, arguments.end());
-      flags.front() = "--help";
-      return command_named(arguments[1]).run(flags, ranks);
+    if (is_attention(arguments[1])) {
+      print_attention_help(arguments[1]);
+      return 0;
     }
-    print_attention_help(**kind);
-    return 0;
+    std::vector<std::string> flags(arguments.begin() + 1, arguments.end());
+    flags.front() = "--help";
+    return command_named(arguments[1]).run(flags, ranks);
   }
   if (first == "--help" || first == "-h" || first == "help") {
     print_help(std::cout);

@@ -97,10 +97,7 @@ void add_losses(Columns& columns, const ComparisonResult& result) {
   if (std::ranges::none_of(result.variants, answers)) return;
   columns.estimate("answers right %", "answer_accuracy", answers,
                    [](const Estimate& e) { return estimate_text(e, 1, 100); });
-  const auto learned = [chance = result.answer_chance](Variant v) {
-    const std::optional<Index> runs = runs_that_learned(v, chance);
-    return runs ? Json(*runs) : Json();
-  };
+  const auto learned = [](Variant v) { return Json(runs_that_learned(v)); };
   columns.measured("learned", "learned", learned, 0, [=](Variant v) {
     return cell_text(learned(v), 0) + " of " + cell_text(v.runs.size() + v.diverged.size(), 0);
   });
@@ -181,15 +178,10 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
            ")";
   });
   const auto verdict = [&result](Variant v) {
-    return has_verdict(v, result) ? Json(verdict_word(v.verdict)) : Json();
+    return has_verdict(v, result) ? Json(verdict_word(v.verdict, result.question.metric)) : Json();
   };
   columns.add(
-      "verdict", "verdict",
-      [=](Variant v) {
-        const bool later = steps && v.verdict == Verdict::not_enough && !verdict(v).is_null();
-        return later ? std::string("later") : cell_text(verdict(v), 0);
-      },
-      verdict);
+      "verdict", "verdict", [=](Variant v) { return cell_text(verdict(v), 0); }, verdict);
   columns.data("loss_falls_per_100_steps",
                [&result](Variant v) { return or_null(fall_at_end(v, result)); });
 }

@@ -336,15 +336,9 @@ void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& s
 
 }  // namespace
 
-double learned_from(double chance) {
-  constexpr double kShare = 0.9;
-  return chance + kShare * (1 - chance);
-}
-
-std::optional<Index> runs_that_learned(const VariantResult& variant, std::optional<double> chance) {
-  if (!chance) return std::nullopt;
-  return std::ranges::count_if(variant.runs, [&](const RunResult& run) {
-    return run.answer_accuracy.value_or(0) >= learned_from(*chance);
+Index runs_that_learned(const VariantResult& variant) {
+  return std::ranges::count_if(variant.runs, [](const RunResult& run) {
+    return run.answer_accuracy.value_or(0) >= kLearned;
   });
 }
 

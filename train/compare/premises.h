@@ -43,12 +43,10 @@ std::string why_control_passes(const ComparisonResult& result);
 /// 0.01 nats per percentage point of tolerance), or if the fall is within the noise.
 std::optional<double> fall_at_end(const VariantResult& variant, const ComparisonResult& result);
 
-/// Share of right answers from which on a run counts as having learned its corpus: chance + 0.9
-/// (1 - chance).
-double learned_from(double chance);
-/// Number of the attention's runs that learned the corpus. None without `chance`, that is, if the
-/// corpus marks no answers.
-std::optional<Index> runs_that_learned(const VariantResult& variant, std::optional<double> chance);
+/// Share of right answers from which on a run counts as having learned its corpus.
+inline constexpr double kLearned = 0.95;
+/// Number of the attention's runs that learned the corpus, which marks answers.
+Index runs_that_learned(const VariantResult& variant);
 
 /// Name of the setting that the comparison sweeps.
 std::string swept_setting(const ComparisonResult& result);

@@ -211,12 +211,12 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
   }
   if (result.baselines) {
-    text += "answers: " + baselines_text(*result.baselines) +
-            (result.longest_story <= result.context ? ", ceiling 100 %" : "") +
-            formatted("; learned: %.1f %% or more\n", 100 * learned_from(*result.answer_chance));
+    text += "right without looking anything up: " + baselines_text(*result.baselines) +
+            formatted("; learned: %.0f %% or more\n", 100 * kLearned);
   }
   if (result.baseline_loss) {
-    text += formatted("loss of %s: %.4f\n", baseline_name(result).c_str(), *result.baseline_loss);
+    text +=
+        formatted("loss of %s: %.4f nats\n", baseline_name(result).c_str(), *result.baseline_loss);
   }
   if (const std::string rounded = rounded_table(result, format); !rounded.empty())
     text += '\n' + rounded + '\n';

@@ -281,15 +281,15 @@ Verdict verdict(const Estimate& cost, std::optional<double> tolerance) {
   return cost.mean - *cost.half_width > *tolerance ? Verdict::not_enough : Verdict::open;
 }
 
-std::string verdict_word(Verdict verdict) {
+std::string verdict_word(Verdict verdict, Metric metric) {
   if (verdict == Verdict::open) return "open";
-  return verdict == Verdict::enough ? "enough" : "not enough";
+  if (verdict == Verdict::enough) return "enough";
+  return metric == Metric::steps ? "later" : "not enough";
 }
 
 Verdict read_verdict(std::string_view word) {
-  for (const Verdict verdict : {Verdict::enough, Verdict::not_enough})
-    if (word == verdict_word(verdict)) return verdict;
-  return Verdict::open;
+  if (word == "enough") return Verdict::enough;
+  return word == "not enough" || word == "later" ? Verdict::not_enough : Verdict::open;
 }
 
 Judge::Judge(Metric metric, const SeedRange& seeds) : metric_(metric) {

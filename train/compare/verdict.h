@@ -74,8 +74,8 @@ struct AtTolerance {
 /// Empty if nothing is decided, or if other things than losses are compared.
 std::vector<AtTolerance> sensitivity(const ComparisonResult& result);
 
-/// Word for a verdict: "enough", "not enough" or "open".
-std::string verdict_word(Verdict verdict);
+/// Word for a verdict: "enough", "open", "not enough" or, of steps to learn, "later".
+std::string verdict_word(Verdict verdict, Metric metric);
 /// The verdict that verdict_word calls so; open for any other word.
 Verdict read_verdict(std::string_view word);
 

@@ -103,7 +103,7 @@ function costsBySeeds(r) {
   const rows = r.variants.flatMap((v, style) => {
     const middle = v.cost_median;
     if (middle === null || middle === undefined) return [];
-    return [{ name: v.spec, word: wordOf(r, v), style, mean: middle,
+    return [{ name: v.spec, word: v.verdict ?? "", style, mean: middle,
       hover: `${v.spec}: ${signedText(middle, decimals)}`, dots: v.costs.map(({ seed, cost }) =>
         ({ value: cost, hover: `${v.spec}, seed ${seed}: ${signedText(cost, decimals)}` })) }];
   });
@@ -119,9 +119,6 @@ function costsBySeeds(r) {
 }
 
 export const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) : costsOfLosses(r);
-
-// The word of a verdict: an attention that takes more steps learns, but later.
-const wordOf = (r, v) => bySteps(r) && v.verdict === "not enough" ? "later" : v.verdict ?? "";
 
 export function stepsAgainstCache(r) {
   if (!bySteps(r)) return null;

@@ -94,7 +94,7 @@ export function stepsTable(r, specs) {
     text(v.steps_to_learn_median, v.seeds.map((_, i) => v.steps_to_learn?.[i]), String,
       `> ${r.steps}`),
     ...(isReference(r, v) ? ["", ""] : [text(v.cost_median, v.costs.map(({ cost }) => cost),
-      (cost) => signedText(cost, 0), "more"), v.verdict === "not enough" ? "later" : v.verdict])]));
+      (cost) => signedText(cost, 0), "more"), v.verdict])]));
 }
 
 const lossAt = (parts, from) => parts.find((part) => part.from === from).loss;

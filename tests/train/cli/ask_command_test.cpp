@@ -44,6 +44,7 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
               text == "recall")
         << "in place of a sample, which only stories have";
     const ProgramResult shown = folder.headcount("ask --questions 3 --from " + text);
+    EXPECT_TRUE(shown.out.starts_with(text + ": ")) << "it says what the questions are";
     EXPECT_NE(shown.out.find(" of 3 right\n"), std::string::npos) << shown.out << shown.err;
     const json asked = json::parse(folder.headcount("ask --questions 3 --json --from " + text).out);
     ASSERT_EQ(asked["answers"].size(), 3u);
@@ -83,6 +84,8 @@ TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {
                        corpus.vocabulary.decode(corpus.validation.tokens));
     const std::string few = folder.headcount("data " + name).out;
     EXPECT_TRUE(few.ends_with('\n'));
+    EXPECT_EQ(folder.headcount("data " + name).err,
+              "headcount: " + name + ": " + std::string(built_in->about) + "\n");
     EXPECT_LT(few.size(), 1000u);
     EXPECT_NE(folder.headcount("data " + name + " --seed 2").out, few);
   }

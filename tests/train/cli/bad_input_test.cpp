@@ -283,6 +283,7 @@ const BadFile kFiles[] = {
     {"+ --config broken.json", kData, "broken.json: not valid JSON"},
     {"+ --config unknown.json", kData, "'colour'"},
     {"+ --config deep.json", kData, "deep.json: not valid JSON: nested"},
+    {"cost --config qwen", kData, "called 'qwen'; --list names those known"},
     {"+ --out run", kUsage, "--out run is not empty"},
     {"+ --out text.txt", kUsage, "--out text.txt is a file"},
     {"+ --out folder/full --force", kUsage, "holds no run that --force may replace"},

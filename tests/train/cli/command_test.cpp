@@ -351,6 +351,8 @@ TEST(HelpCommand, ExplainsEachAttention) {
   EXPECT_NE(mla.find("a token: latent 48, rope_key 16\n"), std::string::npos) << mla;
   EXPECT_NE(mla.find("a sequence: nothing\n"), std::string::npos) << mla;
   EXPECT_NE(mla.find("mlaN+M"), std::string::npos) << mla;
+  EXPECT_NE(folder.headcount("help gqa1").out.find("a token: k 32, v 32\n"), std::string::npos);
+  expect_refusal(folder.headcount("help gqa3"), kUsage, {"--kv-heads 3 does not divide"}, "gqa3");
 }
 
 }  // namespace

@@ -79,7 +79,7 @@ TEST_F(CostCommand, NamesTheFractionOfARowTheWindowAndTheOpenBlock) {
   EXPECT_EQ(hca.at("open_block_elements_per_layer"), 7 * 2 * 32);
   EXPECT_EQ(hca.at("cache_bytes"), 2 * (2 * (4 * 32 + 64 * 4) + 4 * 7 * 2 * 32));
   EXPECT_EQ(row_with_window(flags + "64", "hca").at("pooled_elements_per_token_per_layer"), 0.5);
-  const std::string text = cost(flags + "8").out;
+  const std::string text = cost(flags + "8 --wide").out;
   for (const char* const part :
        {"note: hca: each layer of hca keeps 1/8 of a row of 32 numbers per token, in its window at "
         "most 128 numbers, and for an open block 448 numbers\n",
@@ -106,7 +106,7 @@ TEST_F(CostCommand, WithCsvPrintsTheSameNumbers) {
 
 // Rows are the lines whose first word is an attention; a second table follows, of caches.
 TEST_F(CostCommand, PrintsATableWithOneRowForEachAttention) {
-  const std::string text = output(kWidth8192);
+  const std::string text = output(kWidth8192 + "--wide");
   Names rows;
   for (const std::string& line : split_text(text, '\n')) {
     const std::string first = line.substr(0, line.find(' '));
@@ -119,6 +119,17 @@ TEST_F(CostCommand, PrintsATableWithOneRowForEachAttention) {
     const bool expected = std::string(part) != "as published";  // it is nobody's model
     EXPECT_EQ(text.find(part) != std::string::npos, expected) << part << "\n" << text;
   }
+}
+
+TEST_F(CostCommand, ShowsUsualAttentionsAndTheOneAskedFor) {
+  const std::string text = output("--attention fox");
+  for (const char* const row : {"\nmha ", "\nmla-merged ", "\nfox "})
+    EXPECT_NE(text.find(row), std::string::npos) << text;
+  EXPECT_EQ(text.find("\nmfa "), std::string::npos) << text;
+  EXPECT_TRUE(
+      text.ends_with("\nother attentions, see --wide: mfa, gta, dsa, tpa, latent-bias, v4, hca, "
+                     "csa, delta, kda\n"))
+      << text;
 }
 
 TEST_F(CostCommand, TakesTheSizesOfARun) {

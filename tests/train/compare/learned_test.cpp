@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/built_in.h"
 #include "train/compare/premises.h"
 #include "train/compare/results.h"
 
@@ -32,11 +33,10 @@ ComparisonResult learned_result() {
   return r;
 }
 
-TEST(Learned, IsNineTenthsOfTheWayFromChanceToAllAnswers) {
-  EXPECT_DOUBLE_EQ(learned_from(0), 0.9);
-  EXPECT_DOUBLE_EQ(learned_from(0.25), 0.925);
-  EXPECT_EQ(runs_that_learned(learned_variant("mha", {0.924, 0.926, 1}), 0.25), 2);
-  EXPECT_FALSE(runs_that_learned(learned_variant("mha", {1}), std::nullopt));
+// The share at which runs that are compared by steps end, on any text.
+TEST(Learned, IsTheShareOfAnswersAtWhichRunsEnd) {
+  EXPECT_EQ(runs_that_learned(learned_variant("mha", {0.949, 0.95, 1})), 2);
+  EXPECT_EQ(find_built_in("recall")->defaults().at("stop-at-answers"), 100 * kLearned);
 }
 
 // One threshold makes no two clusters: some of these are just below it, and all are within a point
@@ -50,7 +50,7 @@ TEST(Learned, DecidesNothingAndWithholdsNoInterval) {
     r.variants = {learned_variant("mha", std::vector<double>(8, 0.999)),
                   learned_variant("gqa2", {0.92, 0.952, 0.97, 0.976, 0.985, 0.99, 0.99, last})};
     summarize(r);
-    EXPECT_EQ(runs_that_learned(r.variants[1], r.answer_chance), last > 0.5 ? 7 : 6);
+    EXPECT_EQ(runs_that_learned(r.variants[1]), last > 0.5 ? 7 : 6);
     EXPECT_TRUE(r.variants[1].answer_accuracy->half_width);
     EXPECT_EQ(r.variants[1].verdict, Verdict::enough) << last;
   }
@@ -62,8 +62,8 @@ TEST(Learned, IsAColumn) {
   const std::string table = comparison_table(r);
   for (const char* const text :
        {"learned", "3 of 3", "2 of 3", "0 of 3",
-        "answers: guesser 10.0 %, copier 20.0 %, commonest value 25.0 %, ceiling 100 %; "
-        "learned: 92.5 % or more"})
+        "right without looking anything up: guesser 10.0 %, copier 20.0 %, commonest value 25.0 %; "
+        "learned: 95 % or more"})
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
   const auto json = comparison_json(r);
   EXPECT_EQ(json["variants"][1]["learned"], 2);

@@ -378,6 +378,7 @@ TEST(StepsToLearn, AreJudgedBySeedsAlsoWhereRunsDoNotLearn) {
   for (const char* const cell : {"100 (90 to 120)", "300 (200 to > 400)", "> 400 (300 to > 400)",
                                  "+200 (+82 to more)", "later"})
     EXPECT_NE(table.find(cell), std::string::npos) << cell << "\n" << table;
+  EXPECT_NE(comparison_csv(r).find(",later,"), std::string::npos) << comparison_csv(r);
 }
 
 TEST(StepsToLearn, AreReadBack) {
