@@ -266,14 +266,7 @@ TEST(AttentionPattern, ErrorsNameThePart) {
 }
 
 std::string resolve_refusal(const std::string& text) {
-  Given config(model_settings());
-  try {
-    set(config, "attention", text);
-    resolve_model(config);
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return message_of<ShapeError>([&] { applied(text); }, "accepted");
 }
 
 TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {

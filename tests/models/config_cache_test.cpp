@@ -8,6 +8,7 @@
 
 #include "autograd/base/settings.h"
 #include "models/released_models.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -127,12 +128,7 @@ TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {
 }
 
 std::string refusal(const json& config, const std::string& as = "") {
-  try {
-    read_config_cache(config, as);
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "";
+  return message_of<DataError>([&] { read_config_cache(config, as); }, "");
 }
 
 TEST(ConfigCache, IsNotGuessedForUnknownTypes) {

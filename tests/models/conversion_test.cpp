@@ -1,3 +1,4 @@
+// programs: models in_double
 // A converted model against the one that it was made of: the same logits where nothing is lost, and
 // what is lost is said. What cannot be converted is refused with the setting that stands in the
 // way.
@@ -10,6 +11,7 @@
 
 #include "models/decoder.h"
 #include "models/small_conversion.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -197,12 +199,7 @@ TEST(Conversion, SaysWhatIsLostWhereKeysRotateNoMore) {
 
 std::string refusal(const LanguageModel& from, const std::string& attention,
                     const Wanted& given = {}) {
-  try {
-    converted(from, attention, given);
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return message_of<ShapeError>([&] { converted(from, attention, given); }, "accepted");
 }
 
 void expect_refusal(const std::string& message, const std::vector<std::string>& parts) {

@@ -88,12 +88,7 @@ std::string refusal(const std::string& attention, double value_residual) {
   Given config(model_settings());
   set(config, "attention", attention);
   config.put("value-residual", value_residual);
-  try {
-    resolve_model(config);
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return message_of<ShapeError>([&] { resolve_model(config); }, "accepted");
 }
 
 TEST(ModelConfigWithAValueResidual, WantsLayersThatKeepValuesOfOneShape) {

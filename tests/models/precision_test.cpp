@@ -10,13 +10,14 @@
 
 #include "autograd/random.h"
 #include "models/decoder.h"
+#include "nn/kinds_with_scores.h"
 
 namespace headcount {
 namespace {
 
 constexpr Index kVocabulary = 20, kSequences = 3, kContext = 40;
 
-ModelPlan plan_of(const std::string& attention) {
+ModelPlan plan_of(std::string_view attention) {
   return resolve_model(
       Given(model_settings(),
             {{"attention", attention}, {"layers", 2}, {"dim", 48}, {"context", kContext}}));
@@ -46,9 +47,9 @@ struct Pass {
   std::vector<Real> logits, gradients;
 };
 
-class ModelInBf16 : public testing::TestWithParam<std::string> {
+class ModelInBf16 : public testing::TestWithParam<const AttentionKind*> {
  protected:
-  ModelInBf16() : model_(plan_of(GetParam()), kVocabulary) {
+  ModelInBf16() : model_(plan_of(GetParam()->name), kVocabulary) {
     model_.initialize(1);
     // Weights large enough for attention to matter.
     for (Real& value : model_.parameters().all_values()) value *= 2;
@@ -68,16 +69,7 @@ class ModelInBf16 : public testing::TestWithParam<std::string> {
 
   LanguageModel model_;
 };
-std::vector<std::string> kinds() {
-  std::vector<std::string> names;
-  for (const AttentionKind* kind : attention_kinds()) names.emplace_back(kind->name);
-  return names;
-}
-INSTANTIATE_TEST_SUITE_P(Attentions, ModelInBf16, testing::ValuesIn(kinds()), [](const auto& kind) {
-  std::string name = kind.param;
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Attentions, ModelInBf16, testing::ValuesIn(attention_kinds()), name_of);
 
 TEST_P(ModelInBf16, IsNearTheModelInF32WithItsGradients) {
   const Pass exact = pass(Precision::f32), near = pass(Precision::bf16);

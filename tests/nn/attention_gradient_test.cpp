@@ -1,3 +1,4 @@
+// programs: gradcheck
 // Gradients of every registered attention against central differences: input and parameters, for
 // each option alone and for many combinations.
 #include <gtest/gtest.h>
@@ -192,11 +193,7 @@ class GradientOfAttention : public testing::TestWithParam<const AttentionKind*> 
   Assignment self() const { return {"attention", std::string(kind().name)}; }
 };
 INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfAttention, testing::ValuesIn(attention_kinds()),
-                         [](const auto& kind) {
-                           std::string name(kind.param->name);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+                         name_of);
 
 TEST(GradientsOfAttentions, TryEverySettingThereIs) {
   for (const Setting& setting : attention_settings()) {

@@ -21,11 +21,6 @@ class EveryAttention : public testing::TestWithParam<const AttentionKind*> {
   std::string_view kind() const { return GetParam()->name; }
   bool attends() const { return GetParam()->attends; }
 };
-std::string name_of(const testing::TestParamInfo<const AttentionKind*>& kind) {
-  std::string name(kind.param->name);
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
 INSTANTIATE_TEST_SUITE_P(Registry, EveryAttention, testing::ValuesIn(attention_kinds()), name_of);
 
 class EveryAttentionWithScores : public EveryAttention {};

@@ -1,12 +1,22 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "nn/attention/costs.h"
 
 namespace headcount {
+
+/// Name of a test of that kind.
+inline std::string name_of(const testing::TestParamInfo<const AttentionKind*>& kind) {
+  std::string name(kind.param->name);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
 
 /// Attentions with scores of pairs of tokens; with `scores` false, those with recurrent states.
 inline std::vector<const AttentionKind*> kinds_with_scores(bool scores = true) {

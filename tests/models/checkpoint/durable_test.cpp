@@ -1,17 +1,17 @@
 #include "models/checkpoint/durable.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "autograd/base/files.h"
+#include "data/temporary_folder.h"
 #include "models/checkpoint/faults.h"
 #include "support/message_of.h"
 
@@ -19,11 +19,6 @@ namespace headcount {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string contents(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // Relative paths of everything under `folder`, sorted.
 std::vector<std::string> listing(const fs::path& folder) {
@@ -37,18 +32,8 @@ std::vector<std::string> listing(const fs::path& folder) {
 
 class DurableTest : public testing::Test {
  protected:
-  DurableTest() {
-    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    folder_ = fs::temp_directory_path() / (name + "-" + std::to_string(::getpid()));
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~DurableTest() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
-  fs::path folder_;
+  TemporaryFolder temporary_;
+  fs::path folder_ = temporary_.path();
 };
 
 using DurableFileTest = DurableTest;
@@ -72,7 +57,7 @@ TEST_F(DurableFileTest, HoldsWhatWasWrittenInOrder) {
   file.write(std::string_view("\0\n", 2));
   file.write(std::as_bytes(std::span("two", 3)));
   file.flush();
-  EXPECT_EQ(contents(folder_ / "a"), std::string("one \0\ntwo", 9));
+  EXPECT_EQ(read_file(folder_ / "a"), std::string("one \0\ntwo", 9));
 }
 
 TEST_F(DurableFileTest, SurvivesShortWritesAndInterruptions) {
@@ -80,7 +65,7 @@ TEST_F(DurableFileTest, SurvivesShortWritesAndInterruptions) {
     Faults faults(call, EINTR);
     faults.longest_write = 2;
     write_file_durably(folder_ / "a", "0123456789");
-    EXPECT_EQ(contents(folder_ / "a"), "0123456789");
+    EXPECT_EQ(read_file(folder_ / "a"), "0123456789");
     EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
   }
 }
@@ -88,7 +73,7 @@ TEST_F(DurableFileTest, SurvivesShortWritesAndInterruptions) {
 TEST_F(WriteFileDurably, CreatesAndReplaces) {
   write_file_durably(folder_ / "a", "old");
   write_file_durably(folder_ / "a", "new");
-  EXPECT_EQ(contents(folder_ / "a"), "new");
+  EXPECT_EQ(read_file(folder_ / "a"), "new");
   EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
 }
 
@@ -112,7 +97,7 @@ TEST_F(WriteFileDurably, KeepsTheOldFileWhateverCallFails) {
         EXPECT_EQ(thrown.what(), "cannot write " + path.string() + ": " + std::strerror(error));
         EXPECT_EQ(thrown.error_number(), error);
         EXPECT_EQ(thrown.path(), path);
-        EXPECT_EQ(contents(path), faults.renamed() ? "new" : "old");
+        EXPECT_EQ(read_file(path), faults.renamed() ? "new" : "old");
       }
       failed = faults.failed;
       EXPECT_EQ(listing(folder_), std::vector<std::string>{"config.json"});
@@ -124,7 +109,7 @@ TEST_F(WriteFileDurably, KeepsTheOldFileWhateverCallFails) {
 TEST_F(WriteFileDurably, ReplacesWhatACrashLeftBehind) {
   std::ofstream(folder_ / ".a.partial") << "a much longer half-written file";
   write_file_durably(folder_ / "a", "new");
-  EXPECT_EQ(contents(folder_ / "a"), "new");
+  EXPECT_EQ(read_file(folder_ / "a"), "new");
   EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
 }
 
@@ -145,7 +130,7 @@ TEST_F(WriteFileDurably, TakesABareFileName) {
   fs::current_path(folder_);
   write_file_durably("a", "text");
   fs::current_path(before);
-  EXPECT_EQ(contents(folder_ / "a"), "text");
+  EXPECT_EQ(read_file(folder_ / "a"), "text");
 }
 
 TEST_F(PublishFolder, PublishesEverythingOrNothing) {

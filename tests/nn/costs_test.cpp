@@ -1,3 +1,4 @@
+// label: unsanitized
 // What a dry pass counts, against a count taken inside the matrix products of real passes, in every
 // form of MLA too.
 #include <gtest/gtest.h>
@@ -12,12 +13,6 @@
 
 namespace headcount::costs {
 namespace {
-
-std::string name_of(const testing::TestParamInfo<const AttentionKind*>& kind) {
-  std::string name(kind.param->name);
-  std::ranges::replace(name, '-', '_');
-  return name;
-}
 
 class CostsOfALayer : public testing::TestWithParam<const AttentionKind*> {};
 INSTANTIATE_TEST_SUITE_P(Registry, CostsOfALayer, testing::ValuesIn(attention_kinds()), name_of);

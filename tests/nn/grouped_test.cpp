@@ -1,6 +1,4 @@
 // Attentions that are each other under other settings.
-#include "nn/attention/attention.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "autograd/base/error.h"
+#include "nn/attention/attention.h"
 #include "nn/kinds_with_scores.h"
 #include "nn/random_input.h"
 
