@@ -1,6 +1,10 @@
+// programs: autograd gradcheck in_double
 #include <array>
 #include <memory>
+#include <random>
 
+#include "autograd/any_attention.h"
+#include "autograd/evaluation.h"
 #include "autograd/op_cases.h"
 
 namespace headcount {
@@ -8,86 +12,6 @@ namespace headcount {
 namespace {
 
 using Inputs = std::span<const Var>;
-using Mask = std::vector<std::uint8_t>;
-
-// Attention with sinks, which are one more input.
-void add_sinks(CaseList& cases, const std::string& name, const std::vector<Shape>& shapes,
-               const AttentionOptions& options, const Mask& mask = {}) {
-  std::vector<Shape> inputs = shapes;
-  inputs.push_back({shapes.front()[2]});
-  cases.add("sinks, " + name, inputs, [=](Tape& tape, Inputs x) {
-    tape.set_training(true);
-    tape.set_random(17, 4);
-    AttentionOptions with_sinks = options;
-    with_sinks.sinks = x[3];
-    with_sinks.key_mask = mask;
-    return attention(x[0], x[1], x[2], with_sinks);
-  });
-}
-
-struct AttentionSizes {
-  Index queries, keys, query_heads, kv_heads;
-  Index batch = 2;
-  Index qk_width = 3, v_width = 2;
-};
-
-void add_attention(CaseList& cases, const std::string& name, const AttentionSizes& s,
-                   const AttentionOptions& options, const Mask& mask = {}) {
-  const auto call = [=](Tape& tape, Inputs x) {
-    tape.set_training(true);
-    tape.set_random(17, 4);
-    AttentionOptions with_mask = options;
-    with_mask.key_mask = mask;
-    return attention(x[0], x[1], x[2], with_mask);
-  };
-  cases.add(name,
-            {{s.batch, s.queries, s.query_heads, s.qk_width},
-             {s.batch, s.keys, s.kv_heads, s.qk_width},
-             {s.batch, s.keys, s.kv_heads, s.v_width}},
-            call);
-}
-
-// A mask [2, keys] with every third key hidden.
-Mask every_third_hidden(Index keys) {
-  Mask mask;
-  for (Index i = 0; i < 2 * keys; ++i) mask.push_back(i % 3 != 1);
-  return mask;
-}
-
-// The first sequence sees everything, the second nothing.
-Mask second_sequence_hidden(Index keys) {
-  Mask mask(static_cast<std::size_t>(keys), 1);
-  mask.resize(static_cast<std::size_t>(2 * keys), 0);
-  return mask;
-}
-
-// The first `hidden` keys of both sequences are padding: with causal attention, as many queries
-// see nothing.
-Mask padded_left(Index keys, Index hidden) {
-  Mask mask;
-  for (Index i = 0; i < 2 * keys; ++i) mask.push_back(i % keys >= hidden);
-  return mask;
-}
-
-void add_heads_and_lengths(CaseList& cases, Index length) {
-  const Real scale{0.6};
-  add_attention(cases, "causal, as many KV heads", {length, length, 3, 3}, {.scale = scale});
-  add_attention(cases, "causal, one KV head", {length, length, 3, 1}, {.scale = scale});
-  add_attention(cases, "causal, grouped", {length, length, 4, 2}, {.scale = scale});
-  add_attention(cases, "causal, more keys than queries", {length, length + 2, 4, 2},
-                {.scale = scale});
-  add_attention(cases, "causal, one query", {1, length, 4, 2}, {.scale = scale});
-  add_attention(cases, "all keys", {length, length, 2, 2}, {.scale = scale, .causal = false});
-  add_attention(cases, "all keys, grouped, more keys than queries", {length, length + 2, 4, 2},
-                {.scale = scale, .causal = false});
-  add_attention(cases, "all keys, fewer keys than queries", {length + 2, length, 2, 1},
-                {.scale = scale, .causal = false});
-  add_attention(cases, "negative scale", {length, length, 2, 1}, {.scale = -scale});
-  cases.add("one value for q, k and v", {{2, length, 3, 4}},
-            [=](Tape&, Inputs x) { return attention(x[0], x[0], x[0], {.scale = scale}); });
-  cases.add("one value for k and v, grouped", {{2, length, 4, 3}, {2, length, 2, 3}},
-            [=](Tape&, Inputs x) { return attention(x[0], x[1], x[1], {.scale = scale}); });
-}
 
 // Keys in parts and rows as columns of wider ones, each with heads of its own: as MLA, GTA and tied
 // keys and values read them.
@@ -128,167 +52,122 @@ void add_views(CaseList& cases, Index length) {
             });
 }
 
-// Forget gates, of any sign: a log gate is at most 0 only because of what a layer makes it from.
-void add_gates(CaseList& cases, Index length) {
-  const Index keys = length + 2, window = cases.pick(2, 40);
-  const auto add = [&](const std::string& name, Index queries, const AttentionOptions& options,
-                       const Mask& mask = {}) {
-    std::vector<Shape> inputs = {
-        {2, queries, 4, 3}, {2, keys, 2, 3}, {2, keys, 2, 2}, {2, keys, 4, 1}};
-    for (const bool sinks : {false, true}) {
-      if (sinks) inputs.push_back({4});
-      cases.add((sinks ? "gates and sinks, " : "gates, ") + name, inputs,
-                [=](Tape& tape, Inputs x) {
-                  tape.set_training(true);
-                  tape.set_random(17, 4);
-                  AttentionOptions gated = options;
-                  gated.key_mask = mask;
-                  const Rows gates = scale(x[3], Real{0.3});
-                  gated.log_gates = &gates;
-                  if (sinks) gated.sinks = x[4];
-                  return attention(x[0], x[1], x[2], gated);
-                });
-    }
-  };
-  const Real scale{0.8};
-  add("causal", keys, {.scale = scale});
-  add("more keys than queries", length, {.scale = scale});
-  add("all keys", keys + 1, {.scale = scale, .causal = false});
-  add("window and mask", length, {.scale = scale, .window = window}, every_third_hidden(keys));
-  add("queries that see nothing", keys, {.scale = scale}, padded_left(keys, cases.pick(2, 67)));
-  add("dropout", keys, {.scale = scale, .dropout = Real{0.3}});
-  add("inverse norm", keys, {.scale = scale, .row_scale = RowScale::inverse_norm});
-  add("inverse square root of length", length,
-      {.scale = scale, .row_scale = RowScale::inverse_sqrt_length});
-  add("cap", length, {.scale = scale, .cap = Real{0.9}});
-}
-
-void add_options(CaseList& cases, const std::string& prefix, Index length, RowScale row_scale,
-                 Real cap = 0) {
-  const Index keys = length + 1, window = cases.pick(2, 40), hidden = cases.pick(2, 67);
-  const Real scale{0.8};
-  const AttentionOptions causal = {.scale = scale, .row_scale = row_scale, .cap = cap};
-  AttentionOptions all_keys = causal, windowed = causal, dropping = causal;
-  all_keys.causal = false;
-  windowed.window = window;
-  dropping.dropout = Real{0.3};
-  add_attention(cases, prefix + "causal", {length, length, 4, 2}, causal);
-  add_attention(cases, prefix + "all keys", {length, keys, 2, 2}, all_keys);
-  add_attention(cases, prefix + "window", {length, length, 2, 1}, windowed);
-  add_attention(cases, prefix + "window, more keys than queries", {length, keys, 2, 2}, windowed);
-  add_attention(cases, prefix + "mask", {length, keys, 4, 2}, causal, every_third_hidden(keys));
-  add_attention(cases, prefix + "all keys, mask", {length, keys, 2, 1}, all_keys,
-                every_third_hidden(keys));
-  add_attention(cases, prefix + "all keys, a sequence that sees nothing", {length, length, 2, 2},
-                all_keys, second_sequence_hidden(length));
-  add_attention(cases, prefix + "queries that see nothing", {length, length, 4, 2}, causal,
-                padded_left(length, hidden));
-  add_attention(cases, prefix + "dropout", {length, length, 2, 2}, dropping);
-  AttentionOptions everything = dropping;
-  everything.window = window;
-  add_attention(cases, prefix + "window, mask and dropout, grouped", {length, keys, 4, 2},
-                everything, every_third_hidden(keys));
-}
-
-// Pooled rows, a second group of rows in the softmax; a value may be the rows of both groups.
-void add_pooled_rows(CaseList& cases, Index length) {
-  AttentionOptions causal = {.scale = Real{0.7}};
-  const auto add = [&](const std::string& name, const AttentionOptions& options, Index tokens,
-                       Index heads) {
-    const Index blocks = (length + 1) / tokens;
-    cases.add("pooled rows, " + name,
-              {{2, length, 4, 3},
-               {2, length + 1, heads, 3},
-               {2, length + 1, heads, 2},
-               {2, blocks, heads, 3},
-               {2, blocks, heads, 2},
-               {4}},
-              [=](Tape& tape, Inputs x) {
-                tape.set_training(true);
-                tape.set_random(17, 4);
-                AttentionOptions with_pooled = options;
-                with_pooled.pooled = {.keys = x[3], .values = x[4], .tokens = tokens};
-                with_pooled.sinks = x[5];
-                return attention(x[0], x[1], x[2], with_pooled);
-              });
-  };
-  AttentionOptions windowed = causal, scaled = causal, dropping = causal;
-  windowed.window = 2;
-  scaled.row_scale = RowScale::inverse_norm;
-  dropping.dropout = Real{0.3};
-  add("of two tokens", causal, 2, 4);
-  add("of three tokens, a window, one KV head", windowed, 3, 1);
-  add("of one token, grouped", causal, 1, 2);
-  add("divided by the norm of both groups", scaled, 2, 2);
-  add("dropout", dropping, 2, 2);
-  // Every query picks the first and the last row that it sees.
-  const auto picked = std::make_shared<std::vector<std::int32_t>>();
-  for (Index i = 0; i < 2 * length; ++i) {
-    const auto seen = static_cast<std::int32_t>(i % length + 1);
-    picked->push_back(0);
-    picked->push_back(seen > 1 ? seen - 1 : -1);
+// Lists of at most `most` of the rows that each query sees, the last `window` ones or all; -1
+// follows.
+std::vector<std::int32_t> any_picks(const Draw& any, Index batch, Index queries, Index keys,
+                                    Index rows, Index tokens, Index most, Index window) {
+  std::vector<std::int32_t> picked;
+  for (Index i = 0; i < batch * queries; ++i) {
+    const Index seen = std::min(rows, (keys - queries + i % queries + 1) / tokens);
+    const Index least = window > 0 ? std::max<Index>(0, seen - window) : 0;
+    const Index count = std::min(most, seen - least), first = any(least, seen - count);
+    for (Index j = 0; j < most; ++j)
+      picked.push_back(
+          j >= count ? -1 : static_cast<std::int32_t>(j + 1 == count ? seen - 1 : first + j));
   }
-  cases.add(
-      "pooled rows of which two are picked",
-      {{2, length, 4, 3},
-       {2, length, 2, 3},
-       {2, length, 2, 2},
-       {2, length, 1, 3},
-       {2, length, 1, 2}},
-      [=](Tape&, Inputs x) {
-        AttentionOptions options = windowed;
-        options.pooled = {
-            .keys = x[3], .values = x[4], .tokens = 1, .picked = PickedRows{picked->data(), 2}};
-        return attention(x[0], x[1], x[2], options);
-      });
-  cases.add("two tokens that are picked", {{2, length, 4, 3}, {2, length, 2, 3}, {2, length, 1, 2}},
-            [=](Tape&, Inputs x) {
-              AttentionOptions options = causal;
-              options.picked = PickedRows{picked->data(), 2};
-              return attention(x[0], x[1], x[2], options);
-            });
-  cases.add("pooled rows, keys that are values",
-            {{2, length, 4, 3}, {2, length, 1, 3}, {2, length / 2, 1, 3}}, [=](Tape&, Inputs x) {
-              AttentionOptions options = windowed;
-              options.pooled = {.keys = x[2], .values = x[2], .tokens = 2};
-              return attention(x[0], x[1], x[1], options);
-            });
+  return picked;
 }
 
-void add_cases_with_sinks(CaseList& cases, Index length) {
-  const AttentionOptions causal = {.scale = Real{0.7}};
-  AttentionOptions windowed = causal, all_keys = causal, scaled = causal, dropping = causal;
-  windowed.window = cases.pick(2, 40);
-  all_keys.causal = false;
-  scaled.row_scale = RowScale::inverse_norm;
-  dropping.dropout = Real{0.3};
-  const auto shapes = [&](Index kv_heads) {
-    return std::vector<Shape>{
-        {2, length, 4, 3}, {2, length, kv_heads, 3}, {2, length, kv_heads, 2}};
-  };
-  add_sinks(cases, "causal", shapes(4), causal);
-  add_sinks(cases, "one KV head, a window", shapes(1), windowed);
-  add_sinks(cases, "grouped, all keys, mask", shapes(2), all_keys, every_third_hidden(length));
-  add_sinks(cases, "queries that see nothing", shapes(2), causal,
-            padded_left(length, cases.pick(2, 67)));
-  add_sinks(cases, "inverse norm", shapes(2), scaled);
-  add_sinks(cases, "dropout", shapes(2), dropping);
+// One key in so many is hidden, or padding hides the first ones; a query may see nothing.
+std::vector<std::uint8_t> any_mask(const Draw& any, Index batch, Index keys) {
+  const Index padding = any(0, 1) * any(0, keys), shown_of_8 = any(0, 8);
+  std::vector<std::uint8_t> mask;
+  for (Index i = 0; i < batch * keys; ++i)
+    mask.push_back(i % keys >= padding && any(0, 7) < shown_of_8);
+  return mask;
 }
 
 }  // namespace
 
+AnyAttention any_attention(const Draw& any, Index shortest, Index longest,
+                           const std::string& seed) {
+  AnyAttention result;
+  AttentionOptions& o = result.options;
+  const auto one_of = [&](Index n) { return any(1, n) == n; };
+  const auto is = [&](bool chosen, const std::string& words) {
+    if (chosen) result.name += words + ", ";
+    return chosen;
+  };
+  o.scale = static_cast<Real>(any(5, 12)) / (one_of(8) ? -10 : 10);
+  o.causal = !is(one_of(4), "all keys");
+  o.row_scale = static_cast<RowScale>(any(0, 2));
+  is(o.row_scale != RowScale::one, "row scale " + std::to_string(static_cast<int>(o.row_scale)));
+  const bool normed = o.row_scale == RowScale::inverse_norm;
+  if (is(!normed && one_of(3), "cap")) o.cap = static_cast<Real>(any(5, 30)) / 10;
+  const bool picks = is(o.causal && one_of(4), "picks"), drops = is(one_of(4), "dropout");
+  if (is(o.causal && one_of(4), "pooled")) result.block = any(1, 7);
+  result.gates = is(result.block == 0 && one_of(3), "gates");
+  result.sinks = is(one_of(3), "sinks");
+  const bool masks = is(!picks && result.block == 0 && one_of(2), "mask");
+
+  // Whole vectors of keys, where dropout is that of the composition.
+  Index keys = any(shortest, longest),
+        blocks = result.block > 0 ? std::max<Index>(1, keys / result.block) : 0;
+  if (drops) {
+    o.dropout = Real{0.3};
+    keys = (keys + 7) / 8 * 8;
+    blocks = (blocks + 7) / 8 * 8;
+  }
+  const Index most = longest < 10 ? 2 : 3;  // few elements where they are perturbed one by one
+  const Index batch = any(1, 2), queries = any(1, o.causal || result.gates ? keys : longest);
+  const Index kv_heads = any(1, most), heads = kv_heads * any(1, most);
+  const Index width = any(1, most * most), v = any(1, most * most);
+  if (is(o.causal && one_of(2), "window")) o.window = any(1, keys);
+  if (masks) result.mask = any_mask(any, batch, keys);
+  if (picks) {
+    result.most = any(1, 6);
+    result.picked = any_picks(any, batch, queries, keys, keys, 1, result.most, o.window);
+  }
+  std::vector<Shape> shapes = {
+      {batch, queries, heads, width}, {batch, keys, kv_heads, width}, {batch, keys, kv_heads, v}};
+  if (result.block > 0) {
+    const Index pooled_heads = one_of(2) ? 1 : heads;
+    shapes.push_back({batch, blocks, pooled_heads, width});
+    shapes.push_back({batch, blocks, pooled_heads, v});
+    if (is(one_of(2), "picked blocks")) {
+      result.most_blocks = any(1, 6);
+      result.picked_blocks =
+          any_picks(any, batch, queries, keys, blocks, result.block, result.most_blocks, 0);
+    }
+  }
+  if (result.gates) shapes.push_back({batch, keys, heads, 1});
+  if (result.sinks) shapes.push_back({heads});
+  result.inputs = normal_inputs(seed, shapes);
+  for (std::size_t i = 0; normed && i < (result.block > 0 ? 5U : 3U); ++i) {
+    // Scores well above 0: a row of zeros has no norm to divide by.
+    for (Real& x : result.inputs[i].values) x = Real{0.5} + std::abs(x);
+  }
+  if (result.gates) {
+    for (Real& gate : result.inputs[result.inputs.size() - (result.sinks ? 2 : 1)].values)
+      gate = Real{-0.3} * std::abs(gate);
+  }
+  return result;
+}
+
 // Large lengths span several tiles of 64 and end within one.
 void add_attention_cases(CaseList& cases) {
   const Index length = cases.pick(4, 150);
-  add_heads_and_lengths(cases, length);
+  cases.add("one value for q, k and v", {{2, length, 3, 4}},
+            [](Tape&, Inputs x) { return attention(x[0], x[0], x[0], {}); });
+  cases.add("one value for k and v, grouped", {{2, length, 4, 3}, {2, length, 2, 3}},
+            [](Tape&, Inputs x) { return attention(x[0], x[1], x[1], {.scale = Real{0.6}}); });
+  cases.add("pooled rows, keys that are values",
+            {{2, length, 4, 3}, {2, length, 1, 3}, {2, length / 2, 1, 3}}, [](Tape&, Inputs x) {
+              AttentionOptions options = {.scale = Real{0.7}, .window = 2};
+              options.pooled = {.keys = x[2], .values = x[2], .tokens = 2};
+              return attention(x[0], x[1], x[1], options);
+            });
   add_views(cases, length);
-  add_cases_with_sinks(cases, length);
-  add_gates(cases, length);
-  add_pooled_rows(cases, length);
-  add_options(cases, "", length, RowScale::one);
-  add_options(cases, "cap, ", length, RowScale::one, Real{0.9});
-  add_options(cases, "inverse norm, ", length, RowScale::inverse_norm);
-  add_options(cases, "inverse square root of length, ", length, RowScale::inverse_sqrt_length);
+  std::mt19937 generator(5);
+  const Draw any = [&](Index least, Index most) {
+    return least + static_cast<Index>(generator() % static_cast<std::uint32_t>(most - least + 1));
+  };
+  for (int i = 0; i < cases.pick(80, 40); ++i) {
+    const AnyAttention drawn =
+        any_attention(any, cases.pick(1, 66), cases.pick(8, 150), std::to_string(i));
+    cases.add(drawn.name + std::to_string(i), {}, drawn.with(fused_attention)).inputs =
+        drawn.inputs;
+  }
 }
 
 }  // namespace headcount

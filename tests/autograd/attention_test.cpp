@@ -1,3 +1,4 @@
+// programs: autograd in_double
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include "autograd/ops.h"
 #include "autograd/row_cache.h"
 
-// Properties of attention that hold whatever the arithmetic inside.
+// What attention keeps to at the ends of its range; composed_attention_test.cpp has its values.
 namespace headcount {
 namespace {
 
@@ -40,41 +41,6 @@ std::vector<Real> rows(const std::vector<Real>& x, Index begin, Index end, Index
 
 bool all_zero(const std::vector<Real>& x) {
   return !x.empty() && std::ranges::all_of(x, [](Real value) { return value == 0; });
-}
-
-TEST(Attention, QueryHeadReadsTheKeyValueHeadOfItsGroup) {
-  constexpr Index kHeads = 6, kLength = 5, kWidth = 4;
-  for (const Index kv_heads : {1, 2, 3, 6}) {
-    AttentionInputs inputs({1, kLength, kHeads, kWidth}, {1, kLength, kv_heads, kWidth}, 1);
-    // Values tell the heads apart: that of key/value head g is g everywhere.
-    for (std::size_t i = 0; i < inputs.v.size(); ++i) {
-      inputs.v[i] = static_cast<Real>(static_cast<Index>(i) % kv_heads);
-    }
-    const std::vector<Real> out = inputs.evaluate({}).value;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      const Index head = static_cast<Index>(i) % kHeads;
-      EXPECT_NEAR(static_cast<double>(out[i]), static_cast<double>(head / (kHeads / kv_heads)),
-                  kAttentionTolerance)
-          << "head " << head << " of " << kHeads << ", " << kv_heads << " key/value heads";
-    }
-  }
-}
-
-TEST(Attention, OfEqualScoresIsTheMeanOfTheValuesSeen) {
-  AttentionInputs inputs({1, 4, 1, 2}, {1, 4, 1, 2}, 1);
-  std::ranges::fill(inputs.q, Real{0});
-  inputs.v = {1, 2, 4, 8};
-  const auto expect = [&](const AttentionOptions& options, const std::vector<double>& means) {
-    const std::vector<Real> out = inputs.evaluate(options).value;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      EXPECT_NEAR(static_cast<double>(out[i]), means[i], kAttentionTolerance);
-    }
-  };
-  expect({}, {1, 1.5, 7.0 / 3, 3.75});
-  expect({.causal = false}, {3.75, 3.75, 3.75, 3.75});
-  expect({.window = 2}, {1, 1.5, 3, 6});
-  const std::vector<std::uint8_t> mask = {0, 1, 0, 1};
-  expect({.key_mask = mask}, {0, 2, 2, 5});
 }
 
 // A sink as a key: one more column, which is 1 in every query and 0 in every other key.
@@ -139,47 +105,6 @@ TEST(Attention, OfTheNewestTokenStartsFromTheSinkToo) {
   }
 }
 
-TEST(Attention, ShortOfQueriesAlignsThemWithTheLastKeys) {
-  AttentionInputs whole({1, 7, 2, 4}, {1, 7, 2, 4}, 4);
-  AttentionInputs last = whole;
-  last.q_shape = {1, 2, 2, 4};
-  last.q = rows(whole.q, 5, 7, 8);
-  const std::vector<Real> all = whole.evaluate({}).value, two = last.evaluate({}).value;
-  for (std::size_t i = 0; i < two.size(); ++i) {
-    EXPECT_NEAR(static_cast<double>(two[i]), static_cast<double>(all[5 * 8 + i]),
-                kAttentionTolerance);
-  }
-}
-
-TEST(Attention, CausalDoesNotSeeTheFuture) {
-  constexpr Index kLength = 100, kRow = 2 * 8, kNow = 70;
-  for (const RowScale row_scale :
-       {RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length}) {
-    AttentionInputs inputs({1, kLength, 2, 8}, {1, kLength, 2, 8}, 8);
-    const auto before = inputs.evaluate({.row_scale = row_scale}).value;
-    for (auto* x : {&inputs.q, &inputs.k, &inputs.v}) {
-      for (std::size_t i = kNow * kRow; i < x->size(); ++i) (*x)[i] += 3;
-    }
-    const auto after = inputs.evaluate({.row_scale = row_scale}).value;
-    EXPECT_EQ(rows(before, 0, kNow, kRow), rows(after, 0, kNow, kRow));
-    EXPECT_NE(rows(before, kNow, kNow + 1, kRow), rows(after, kNow, kNow + 1, kRow));
-  }
-}
-
-TEST(Attention, HiddenKeysGetNoGradient) {
-  constexpr Index kLength = 96, kHidden = 40, kRow = 2 * 8;  // 40 to 56 of 96 are hidden
-  const AttentionInputs inputs({1, kLength, 4, 8}, {1, kLength, 2, 8}, 8);
-  std::vector<std::uint8_t> mask(kLength, 1);
-  std::fill_n(mask.begin() + kHidden, 16, std::uint8_t{0});
-  const OpEvaluation result = inputs.evaluate({.causal = false, .key_mask = mask});
-  for (const std::size_t input : {1u, 2u}) {
-    const std::vector<Real>& gradient = result.gradients[input];
-    EXPECT_TRUE(all_zero(rows(gradient, kHidden, kHidden + 16, kRow)));
-    EXPECT_FALSE(all_zero(rows(gradient, kHidden - 1, kHidden, kRow)));
-    EXPECT_FALSE(all_zero(rows(gradient, kHidden + 16, kHidden + 17, kRow)));
-  }
-}
-
 // Lengths with whole and broken vectors and tiles: exp(-infinity) has its own way in each.
 TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndTakeNoGradient) {
   for (const Index length : {3, 8, 64, 70, 128, 150}) {
@@ -192,22 +117,6 @@ TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndTakeNoGradient) {
       for (const auto& gradient : nothing.gradients) EXPECT_TRUE(all_zero(gradient)) << length;
     }
   }
-}
-
-TEST(Attention, QueriesBehindPaddingAreAsWithoutIt) {
-  constexpr Index kPadding = 67, kLength = 30;
-  const AttentionInputs padded({1, kPadding + kLength, 2, 4}, {1, kPadding + kLength, 1, 4}, 3);
-  AttentionInputs bare({1, kLength, 2, 4}, {1, kLength, 1, 4}, 3);
-  bare.q = rows(padded.q, kPadding, kPadding + kLength, 8);
-  bare.k = rows(padded.k, kPadding, kPadding + kLength, 4);
-  bare.v = rows(padded.v, kPadding, kPadding + kLength, 3);
-  std::vector<std::uint8_t> mask(kPadding + kLength, 1);
-  std::fill_n(mask.begin(), kPadding, std::uint8_t{0});
-  const std::vector<Real> with = padded.evaluate({.key_mask = mask}).value;
-  EXPECT_TRUE(all_zero(rows(with, 0, kPadding, 6)));
-  const OpEvaluation expected{bare.evaluate({}).value, {}};
-  const OpEvaluation actual{rows(with, kPadding, kPadding + kLength, 6), {}};
-  EXPECT_LT(difference(actual, expected), kAttentionTolerance);
 }
 
 TEST(Attention, StaysFiniteAtScoresBeyondTheRangeOfExp) {

@@ -5,33 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
+#include <tuple>
 #include <vector>
 
-#include "autograd/base/error.h"
-#include "autograd/random.h"
-#include "autograd/row_cache.h"
+#include "autograd/stored_rows.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
-
-std::vector<Real> normal_numbers(std::uint32_t seed, Index count, double size = 1) {
-  std::vector<Real> numbers;
-  for (Index i = 0; i < count; ++i)
-    numbers.push_back(
-        static_cast<Real>(size * random_normal({seed, 3, 0}, static_cast<std::uint64_t>(i))));
-  return numbers;
-}
-
-// Numbers after a cache of that format has stored them as one row.
-std::vector<Real> stored(const CacheFormat& format, const std::vector<Real>& row) {
-  RowCache cache(1, 1, std::ssize(row), 1, format);
-  cache.write(0, 0, row.data());
-  std::vector<Real> scratch(row.size());
-  const ConstMatrix read = cache.read(0, 0, 0, 1, 0, std::ssize(row), scratch.data());
-  return {read.data, read.data + read.cols};
-}
 
 TEST(CacheTypes, AreListedByIndexAndName) {
   for (std::size_t i = 0; i < cache_types().size(); ++i)
@@ -93,13 +75,8 @@ TEST(CacheBytes, AreThoseOfBitsAndScalesOfEachGroup) {
   EXPECT_EQ(bytes(CacheType::int8, 64, 0), 2 + 64);
   EXPECT_EQ(bytes(CacheType::fp8, 64, 0), 64);
   EXPECT_EQ(bytes(CacheType::bf16, 5, 0), 10);
-  try {
-    bytes(CacheType::int4, 32, 24);
-    ADD_FAILURE();
-  } catch (const ShapeError& error) {
-    EXPECT_STREQ(error.what(),
-                 "`cache-group` 24 does not divide the 32 numbers of a cached row; 16 does");
-  }
+  EXPECT_EQ(message_of<ShapeError>([&] { bytes(CacheType::int4, 32, 24); }),
+            "`cache-group` 24 does not divide the 32 numbers of a cached row; 16 does");
 }
 
 // A packed group fills its bytes and no other, and its columns are read alike in any pieces.
@@ -133,47 +110,39 @@ TEST(CacheTypes, PackAnyGroupIntoItsBytesAndReadItInAnyPieces) {
   }));
 }
 
-// Rows of several groups and heads, written in turn into a ring, keep to themselves.
-TEST(RowCache, KeepsEachGroupOfEachRowApart) {
-  EXPECT_TRUE(rc::check([] {
-    CacheFormat format =
-        cache_types()[*rc::gen::inRange<std::size_t>(0, cache_types().size())].type;
-    format.group = *rc::gen::inRange<Index>(1, 12);
-    const Index width = format.group * *rc::gen::inRange<Index>(1, 4);
-    const Index capacity = *rc::gen::inRange<Index>(1, 5), heads = 2, tokens = 7;
-    RowCache cache(1, heads, width, capacity, format);
-    for (Index t = 0; t < tokens; ++t)
-      cache.write(0, t, normal_numbers(static_cast<std::uint32_t>(t), heads * width).data());
-    std::vector<Real> scratch(static_cast<std::size_t>(width));
-    for (Index t = tokens - capacity; t < tokens; ++t) {
-      const std::vector<Real> rows = normal_numbers(static_cast<std::uint32_t>(t), heads * width);
-      for (Index i = 0; i < heads * width; i += format.group) {
-        const auto group = std::vector<Real>(rows.begin() + i, rows.begin() + i + format.group);
-        const ConstMatrix read =
-            cache.read(0, i / width, cache.slot(t), 1, i % width, format.group, scratch.data());
-        RC_ASSERT(
-            std::ranges::equal(stored(format.type, group), std::span(read.data, group.size())));
-      }
-    }
-  }));
+// Finite numbers of a binary type from 0 on, in the order of their codes.
+std::vector<Real> numbers_of(int exponent_bits, int fraction_bits, Index count) {
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  std::vector<Real> numbers;
+  for (Index code = 0; code < count; ++code) {
+    const auto exponent = static_cast<int>(code >> fraction_bits);
+    const Index one = Index{1} << fraction_bits, fraction = code % one;
+    numbers.push_back(
+        static_cast<Real>(std::ldexp(static_cast<double>(exponent == 0 ? fraction : one + fraction),
+                                     std::max(exponent, 1) - bias - fraction_bits)));
+  }
+  return numbers;
 }
 
-TEST(Fp8, HasTheNumbersOfE4m3AndRoundsToTheNearest) {
-  std::vector<Real> numbers;
-  for (int code = 0; code < 127; ++code) {
-    const int exponent = code / 8, fraction = code % 8;
-    numbers.push_back(static_cast<Real>(
-        exponent == 0 ? fraction / 512.0 : std::ldexp(1 + fraction / 8.0, exponent - 7)));
+// Every number, and those half way to the next and a little to either side, of the other sign.
+TEST(CacheTypes, WithAnExponentHoldTheirNumbersAndRoundToTheNearest) {
+  for (const auto& [type, exponent_bits, fraction_bits, count] :
+       {std::tuple(CacheType::fp8, 4, 3, Index{127}),
+        {CacheType::f16, 5, 10, Index{0x7c00}},
+        {CacheType::bf16, 8, 7, Index{0x7f80}}}) {
+    const std::vector<Real> numbers = numbers_of(exponent_bits, fraction_bits, count);
+    EXPECT_TRUE(stored(type, numbers) == numbers) << row_of(type).name;
+    std::vector<Real> between, expected;
+    for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
+      const Real middle = numbers[i] / 2 + numbers[i + 1] / 2;
+      const Real step = (numbers[i + 1] - middle) / 16;
+      between.insert(between.end(), {-(middle - step), -middle, -(middle + step)});
+      expected.insert(expected.end(), {-numbers[i], -numbers[i + i % 2], -numbers[i + 1]});
+    }
+    EXPECT_TRUE(stored(type, between) == expected) << row_of(type).name;
   }
-  EXPECT_EQ(numbers.back(), 448);
-  EXPECT_EQ(stored(CacheType::fp8, numbers), numbers);
-  std::vector<Real> between, expected;
-  for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
-    const Real middle = (numbers[i] + numbers[i + 1]) / 2, step = (numbers[i + 1] - middle) / 16;
-    between.insert(between.end(), {-(middle - step), -middle, -(middle + step)});
-    expected.insert(expected.end(), {-numbers[i], -numbers[i + i % 2], -numbers[i + 1]});
-  }
-  EXPECT_EQ(stored(CacheType::fp8, between), expected);
+  EXPECT_EQ(numbers_of(4, 3, 127).back(), 448);
+  EXPECT_EQ(numbers_of(5, 10, 0x7c00).back(), 65504);
 }
 
 TEST(RotatedRows, KeepProductsAndTurnBack) {
@@ -193,57 +162,6 @@ TEST(RotatedRows, KeepProductsAndTurnBack) {
   CacheFormat format;
   format.rotated = true;
   EXPECT_THROW(row_bytes(format, 5), ShapeError);
-}
-
-// Columns of rotated rows come back as they were written, those that cut a block included.
-TEST(RotatedRows, AreReadAsTheyWereWritten) {
-  CacheFormat format;
-  format.rotated = true;
-  constexpr Index kWidth = 24;
-  RowCache cache(1, 1, kWidth, 2, format);
-  const std::vector<Real> row = normal_numbers(5, kWidth);
-  cache.write(0, 1, row.data());
-  std::vector<Real> scratch(kWidth);
-  for (const auto& [first, width] : {std::pair<Index, Index>{0, 24}, {8, 8}, {3, 7}, {23, 1}}) {
-    const ConstMatrix read = cache.read(0, 0, 1, 1, first, width, scratch.data());
-    for (Index i = 0; i < width; ++i)
-      EXPECT_NEAR(read.data[i], row[static_cast<std::size_t>(first + i)], 1e-5);
-  }
-}
-
-// The newest tokens are exact, the others as in a cache without recent tokens, also where the ring
-// has gone round.
-TEST(RecentRows, AreUnroundedUntilTokensAreOlder) {
-  constexpr Index kWidth = 8, kHeads = 2, kSequences = 2;
-  for (const bool rotated : {false, true}) {
-    for (const Index capacity : {1, 2, 5, 9}) {
-      CacheFormat format = CacheType::int3;
-      format.rotated = rotated;
-      RowCache rounded(kSequences, kHeads, kWidth, capacity, format);
-      format.recent = 2;
-      RowCache cache(kSequences, kHeads, kWidth, capacity, format);
-      const auto row_at = [](Index t, Index b) {
-        return normal_numbers(static_cast<std::uint32_t>(10 * t + b), kHeads * kWidth);
-      };
-      for (Index t = 0; t < 12; ++t) {
-        for (Index b = 0; b < kSequences; ++b) {
-          cache.write(b, t, row_at(t, b).data());
-          rounded.write(b, t, row_at(t, b).data());
-        }
-        std::vector<Real> one(kWidth), other(kWidth);
-        for (Index old = std::max<Index>(0, t + 1 - capacity); old <= t; ++old) {
-          const Index slot = cache.slot(old);
-          const ConstMatrix read = cache.read(1, 1, slot, 1, 0, kWidth, one.data());
-          const std::vector<Real> exact = row_at(old, 1);
-          const ConstMatrix coarse = rounded.read(1, 1, slot, 1, 0, kWidth, other.data());
-          for (Index i = 0; i < kWidth; ++i)
-            EXPECT_NEAR(read.data[i],
-                        old > t - 2 ? exact[static_cast<std::size_t>(kWidth + i)] : coarse.data[i],
-                        1e-5);
-        }
-      }
-    }
-  }
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// programs: in_double
 // Scores of an indexer, rows that are picked by them, and its loss, against their compositions.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,7 +1,6 @@
+// programs: in_double
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
-
-#include <array>
 
 #include "autograd/any_size.h"
 #include "autograd/compositions.h"
@@ -173,30 +172,6 @@ TEST(Composed, Rotary) {
     agree([&](Tape&, Inputs x) { return rotary(x[0], table, layout, first); },
           [&](Tape&, Inputs x) { return composed_rotary(x[0], dim, 10000, layout, first); },
           {{any_size(1, 3), length, any_size(1, 4), width}});
-  }));
-}
-
-// Shape ops have no formula but each other.
-TEST(Composed, SplitUndoesConcat) {
-  EXPECT_TRUE(rc::check([] {
-    const std::array<Index, 2> widths = {any_size(1, 9), any_size(1, 9)};
-    const Shape left = any_shape(widths[0]), right = left.with_last(widths[1]);
-    agree(
-        [=](Tape&, Inputs x) {
-          const std::vector<Var> pieces = split(concat(x[0], x[1]), widths);
-          return sum(pieces[0] * x[0]) + sum(pieces[1] * x[1]);
-        },
-        [](Tape&, Inputs x) { return sum(x[0] * x[0]) + sum(x[1] * x[1]); }, {left, right});
-  }));
-}
-
-TEST(Composed, TransposeTwiceIsNothing) {
-  EXPECT_TRUE(rc::check([] {
-    const int first = static_cast<int>(any_size(0, 3));
-    const int second = (first + static_cast<int>(any_size(1, 3))) % 4;
-    agree([=](Tape&, Inputs x) { return transpose(transpose(x[0], first, second), second, first); },
-          [](Tape&, Inputs x) { return x[0]; },
-          {{any_size(1, 5), any_size(1, 5), any_size(1, 5), any_size(1, 5)}});
   }));
 }
 

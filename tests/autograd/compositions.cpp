@@ -1,3 +1,4 @@
+// programs: autograd in_double
 #include "autograd/compositions.h"
 
 #include <algorithm>
@@ -229,21 +230,23 @@ Var scaled_scores(Var raw, const AttentionOptions& options) {
   return scale(raw, options.scale) / square_root(row_sums(squares) + nothing);
 }
 
-// -[sum of the log gates up to each key] of gates [B, S, H, 1], as [B, H, T, S]. What it lacks to
-// the difference from the query's sum is the same for all keys of the query.
+// The sum of the log gates [B, S, H, 1] up to each query less that up to each key, [B, H, T, S].
 Var gate_scores(Var gates, const AttentionOptions& options, Index queries) {
   Tape& tape = *gates.tape;
   const Index batch = gates.shape()[0], keys = gates.shape()[1], heads = gates.shape()[2];
-  std::vector<Real> up_to;  // [B, H, S, S]
-  for (Index i = 0; i < batch * heads * keys * keys; ++i) {
-    const Index b = i / keys / keys / heads, last = i / keys % keys, s = i % keys;
-    const bool masked =
-        !options.key_mask.empty() && options.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
-    up_to.push_back(s <= last && !masked ? Real{-1} : Real{0});
-  }
-  const Var sums = matrix_product(tape.constant({batch, heads, keys, keys}, up_to),
-                                  transpose(gates, 1, 2));  // [B, H, S, 1]
-  return matrix_product(filled(tape, {batch, heads, queries, 1}, 1), transpose(sums, 2, 3));
+  const auto sums = [&](Index rows, Real sign) {  // up to the last tokens, [B, H, rows, 1]
+    std::vector<Real> up_to;
+    for (Index i = 0; i < batch * heads * rows * keys; ++i) {
+      const Index b = i / keys / rows / heads, last = keys - rows + i / keys % rows, s = i % keys;
+      const bool masked = !options.key_mask.empty() &&
+                          options.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
+      up_to.push_back(s <= last && !masked ? sign : Real{0});
+    }
+    return matrix_product(tape.constant({batch, heads, rows, keys}, up_to), transpose(gates, 1, 2));
+  };
+  return matrix_product(sums(queries, 1), filled(tape, {batch, heads, 1, keys}, 1)) +
+         matrix_product(filled(tape, {batch, heads, queries, 1}, 1),
+                        transpose(sums(keys, -1), 2, 3));
 }
 
 }  // namespace
@@ -266,8 +269,17 @@ Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
   if (options.log_gates != nullptr)
     scores = scores + gate_scores(options.log_gates->x(), options, q.shape()[1]);
   const Var masked = scores + visibility(options, tape, raw.shape(), 0, Real{-1e30});
-  // Where nothing is seen the softmax is uniform; the product makes it 0.
-  const Var weights = softmax(masked) * visibility(options, tape, raw.shape(), 1, 0);
+  // A sink is one more column of the softmax. Where nothing is seen the weights are uniform; the
+  // product makes them 0.
+  Var shares = masked;
+  if (options.sinks) {
+    const Shape column = raw.shape().with_last(1);
+    const Var sinks =
+        transpose(filled(tape, {column[0], column[2], 1, heads}, 0) + *options.sinks, 1, 3);
+    shares = concat(masked, reshape(sinks, column));
+  }
+  const Var weights = columns(softmax(shares), 0, raw.shape().last()) *
+                      visibility(options, tape, raw.shape(), 1, 0);
   return transpose(matrix_product(dropout(weights, options.dropout.value_or(0)), values), 1, 2);
 }
 

@@ -9,9 +9,9 @@
 /// formulas read: slow, with every intermediate tensor kept, and easy to verify.
 namespace headcount {
 
-/// Tolerance for rounding in double: greatest difference of values and gradients between an op and
-/// its composition.
-constexpr double kComposedTolerance = 1e-10;
+/// Tolerance for rounding: greatest difference of values and gradients between an op and its
+/// composition.
+constexpr double kComposedTolerance = sizeof(Real) == sizeof(double) ? 1e-10 : 1e-3;
 
 // Elementwise functions that the engine has no op for.
 Var logarithm(Var x);

@@ -1,3 +1,4 @@
+// programs: autograd gradcheck in_double
 #include "autograd/evaluation.h"
 
 #include <algorithm>

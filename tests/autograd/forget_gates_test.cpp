@@ -1,3 +1,4 @@
+// programs: autograd in_double
 // Attention with forget gates over long texts, against sums in double.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// programs: in_double
 #include <algorithm>
 #include <cmath>
 #include <functional>

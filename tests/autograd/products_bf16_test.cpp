@@ -1,16 +1,13 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
-#include "autograd/any_size.h"
 #include "autograd/bfloat16.h"
-#include "autograd/evaluation.h"
 #include "autograd/parallel.h"
-#include "autograd/products.h"
+#include "autograd/product.h"
 
 namespace headcount {
 namespace {
@@ -66,83 +63,44 @@ std::vector<Real> widened(const std::vector<Bfloat16>& numbers) {
   return result;
 }
 
-// A product of Real operands, with rows that lie apart in memory.
-struct RoundedProduct {
-  Index m, k, n;
-  bool a_transposed, b_transposed;
-  Write write;
-  Index gap;
-  std::vector<Real> a = normal_values("a", 0, (m + gap) * (k + gap));
-  std::vector<Real> b = normal_values("b", 0, (k + gap) * (n + gap));
-  std::vector<Real> c = normal_values("c", 0, m*(n + gap));
+using Gemm = void (*)(Matrix, ConstMatrix, ConstMatrix, Write, Precision);
 
-  using Gemm = void (*)(Matrix, ConstMatrix, ConstMatrix, Write, Precision);
-  std::vector<Real> run(Gemm product, Precision precision) const {
-    return run(product, precision, a, b);
-  }
-  std::vector<Real> run(Gemm product, Precision precision, const std::vector<Real>& left,
-                        const std::vector<Real>& right) const {
-    std::vector<Real> result = c;
-    product(Matrix(result.data(), m, n, n + gap), operand(left, m, k, a_transposed),
-            operand(right, k, n, b_transposed), write, precision);
-    return result;
-  }
-  // Product in Real of the rounded operands.
-  std::vector<Real> expected() const {
-    return run(gemm, Precision::f32, widened(rounded(a)), widened(rounded(b)));
-  }
-
- private:
-  ConstMatrix operand(const std::vector<Real>& x, Index rows, Index cols, bool transposed) const {
-    return transposed ? ConstMatrix(x.data(), cols, rows, rows + gap).transpose()
-                      : ConstMatrix(x.data(), rows, cols, cols + gap);
-  }
-};
-
-double largest_difference(const std::vector<Real>& a, const std::vector<Real>& b, Index k) {
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    worst = std::max(worst, static_cast<double>(std::abs(a[i] - b[i])));
-  return worst / std::sqrt(static_cast<double>(k + 1));
+// How far a product in bf16 is from that of the rounded numbers with sums in Real.
+double error(const Product& p, Gemm product = gemm) {
+  Product of_rounded = p;
+  of_rounded.a = widened(rounded(p.a));
+  of_rounded.b = widened(rounded(p.b));
+  return of_rounded.error(p.run(product, Precision::bf16));
 }
 
 constexpr double kFloatRounding = 1e-5;
 
 TEST(RoundedProducts, AreProductsOfTheRoundedNumbersWithRealSums) {
   EXPECT_TRUE(rc::check([] {
-    const RoundedProduct p = {any_size(32, 90),    any_size(32, 90),    any_size(32, 90),
-                              any_size(0, 1) == 1, any_size(0, 1) == 1, add_if(any_size(0, 1) == 1),
-                              any_size(0, 9)};
-    const std::vector<Real> alone = p.run(gemm, Precision::bf16);
-    RC_ASSERT(largest_difference(alone, p.expected(), p.k) < kFloatRounding);
-    RC_ASSERT(largest_difference(alone, p.run(gemm, Precision::f32), p.k) > 100 * kFloatRounding);
-    RC_ASSERT(largest_difference(p.run(parallel_gemm, Precision::bf16), p.expected(), p.k) <
-              kFloatRounding);
+    const Product p = any_product(32, 90, 90);
+    RC_ASSERT(error(p) < kFloatRounding);
+    RC_ASSERT(error(p, parallel_gemm) < kFloatRounding);
+    RC_ASSERT(p.error(p.run(gemm, Precision::bf16)) > 100 * kFloatRounding);
   }));
 }
 
 TEST(RoundedProducts, LeaveOperandsAsTheyAreWhereRoundingDoesNotPay) {
-  const RoundedProduct small = {9, 8, 10, false, true, Write::assign, 0};
-  const RoundedProduct few_rows = {7, 300, 301, false, true, Write::add, 2};
-  for (const RoundedProduct& p : {small, few_rows}) {
-    for (const RoundedProduct::Gemm product : {gemm, parallel_gemm})
+  const Product small = {9, 8, 10, false, true, Write::assign, 0};
+  const Product few_rows = {7, 300, 301, false, true, Write::add, 2};
+  for (const Product& p : {small, few_rows}) {
+    for (const Gemm product : {gemm, parallel_gemm})
       EXPECT_EQ(p.run(product, Precision::bf16), p.run(product, Precision::f32)) << p.m;
   }
 }
 
 TEST(RoundedProducts, GiveTheSameBitsForAnyNumberOfThreads) {
-  // The last is split along k.
-  for (const auto& [m, k] : {std::pair<Index, Index>{1, 130}, {7, 130}, {301, 130}, {20, 5000}}) {
-    for (int flags = 0; flags < 8; ++flags) {
-      const RoundedProduct p = {
-          m, k, 75, (flags & 1) != 0, (flags & 2) != 0, add_if((flags & 4) != 0), 3};
-      set_threads(1);
-      const std::vector<Real> alone = p.run(parallel_gemm, Precision::bf16);
-      for (const int count : {2, 3}) {
-        set_threads(count);
-        EXPECT_EQ(p.run(parallel_gemm, Precision::bf16), alone)
-            << m << " rows, " << count << " threads";
-      }
+  for (const Product& p : products_for_threads()) {
+    set_threads(1);
+    const std::vector<Real> alone = p.run(parallel_gemm, Precision::bf16);
+    for (const int count : {2, 3}) {
+      set_threads(count);
+      EXPECT_EQ(p.run(parallel_gemm, Precision::bf16), alone)
+          << p.m << " rows, " << count << " threads";
     }
   }
   set_threads(0);
@@ -150,20 +108,18 @@ TEST(RoundedProducts, GiveTheSameBitsForAnyNumberOfThreads) {
 
 TEST(RoundedProducts, AreComputedInRealByEigen) {
   const GemmLibrary library = gemm_library();
-  const RoundedProduct p = {70, 80, 90, false, true, Write::add, 0};
-  const std::vector<Real> before = p.run(gemm, Precision::bf16);
+  const Product p = {70, 80, 90, false, true, Write::add, 0};
   use_gemm_library(GemmLibrary::eigen);
   EXPECT_NE(bf16_lacks(), "");
-  EXPECT_LT(largest_difference(p.run(gemm, Precision::bf16), before, p.k), kFloatRounding);
+  EXPECT_LT(error(p), kFloatRounding);
   use_gemm_library(library);
 }
 
 // More sizes than a thread keeps products for.
 TEST(RoundedProducts, StayRightForManySizes) {
   for (Index m = 8; m < 600; ++m) {
-    const RoundedProduct p = {m, 64, 64, false, false, Write::assign, 0};
-    ASSERT_LT(largest_difference(p.run(gemm, Precision::bf16), p.expected(), p.k), kFloatRounding)
-        << m;
+    const Product p = {m, 64, 64, false, false, Write::assign, 0};
+    ASSERT_LT(error(p), kFloatRounding) << m;
   }
 }
 

@@ -1,3 +1,4 @@
+// programs: headcount_own
 // A built-in corpus that a user of the library adds, in one file. It is linked into a program of
 // its own; nothing else names it.
 //

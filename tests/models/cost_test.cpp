@@ -1,3 +1,4 @@
+// label: unsanitized
 // What the cost model says, against published tables, and where its numbers end.
 #include "models/cost.h"
 

@@ -1,3 +1,4 @@
+// programs: models in_double
 // label: unsanitized
 // What decoding allocates, how long texts are cut, and where it ends.
 #include <gtest/gtest.h>

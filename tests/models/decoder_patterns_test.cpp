@@ -1,3 +1,4 @@
+// programs: models in_double
 // Decoding where layers share, in patterns, and in the forms of MLA.
 #include <gtest/gtest.h>
 

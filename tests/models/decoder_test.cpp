@@ -1,3 +1,4 @@
+// programs: models in_double
 // Decoding with a cache equals the forward pass over the whole text, in every option.
 #include "models/decoder.h"
 

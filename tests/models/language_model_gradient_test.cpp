@@ -1,3 +1,4 @@
+// programs: gradcheck
 // Whole two-layer models against central differences: the loss, with respect to every parameter.
 #include <gtest/gtest.h>
 

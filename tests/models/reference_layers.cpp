@@ -1,3 +1,4 @@
+// programs: models reference
 // Outputs, gradients and caches of attention layers against their fixtures.
 #include <algorithm>
 #include <utility>

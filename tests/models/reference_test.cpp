@@ -1,3 +1,4 @@
+// programs: models reference
 // Numbers computed by other people's code: every fixture of a folder, outputs and gradients of
 // attention layers (reference_layers.cpp), and ten training steps of whole models.
 #include "models/reference.h"

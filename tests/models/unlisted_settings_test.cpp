@@ -1,3 +1,5 @@
+// programs: unlisted_settings
+// label: unsanitized
 // A setting or a weight that somebody adds to an attention later: folders of other programs, which
 // know nothing of it, do not lose it.
 #include <gtest/gtest.h>

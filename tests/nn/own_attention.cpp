@@ -1,3 +1,4 @@
+// programs: own_attention
 #include "nn/attention/attention.h"
 
 namespace headcount {

@@ -13,7 +13,7 @@ using headcount::GradientReport;
 using headcount::Op;
 using headcount::OpCase;
 
-constexpr double kTolerance = 1e-6;  // that of GradientOfOp in tests/autograd/gradient_test.cpp
+constexpr double kTolerance = 1e-6;  // that of GradientOfOp
 
 std::string failures;
 

@@ -1,3 +1,4 @@
+// programs: own_kinds
 // label: unsanitized
 // Trained weights depend on the seed alone: any number of threads gives the same bits.
 #include <gtest/gtest.h>

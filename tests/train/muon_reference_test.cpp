@@ -1,3 +1,4 @@
+// programs: train reference
 // Muon's updates against torch.optim.Muon in float64 (PyTorch 2.14).
 #include <gtest/gtest.h>
 

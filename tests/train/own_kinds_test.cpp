@@ -1,3 +1,4 @@
+// programs: own_kinds
 // A program with an attention, a corpus and an optimizer of one's own in it, each one file that
 // registers it: everything that the command line does with the others, it does with those.
 #include <gtest/gtest.h>

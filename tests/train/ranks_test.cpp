@@ -1,3 +1,4 @@
+// programs: ranks
 // label: unsanitized
 // headcount started by mpirun: several processes share the work of one, and leave what it leaves.
 #include "train/ranks.h"

@@ -1,3 +1,4 @@
+// programs: gradcheck
 #include <gtest/gtest.h>
 
 #include <algorithm>

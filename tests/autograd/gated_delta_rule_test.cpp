@@ -1,3 +1,4 @@
+// programs: in_double
 // The gated delta rule and its convolution against their formulas, and from where they left off.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -124,13 +125,14 @@ TEST(GatedDeltaRule, GoesOnFromTheStateThatItLeft) {
       const auto part = [&](std::size_t i) { return tokens(x[i], first, piece); };
       const Var y = gated_delta_rule(part(0), part(1), part(2), part(3), part(4), state);
       const auto got = y.value(), expected = tokens(whole, first, piece).value();
-      RC_ASSERT(difference({{got.begin(), got.end()}, {}},
-                           {{expected.begin(), expected.end()}, {}}) < kComposedTolerance);
+      RC_ASSERT(difference(OpEvaluation{{got.begin(), got.end()}, {}},
+                           OpEvaluation{{expected.begin(), expected.end()}, {}}) <
+                kComposedTolerance);
       first += piece;
     }
     const auto expected = last.value();
-    RC_ASSERT(difference({state, {}}, {{expected.begin(), expected.end()}, {}}) <
-              kComposedTolerance);
+    RC_ASSERT(difference(OpEvaluation{state, {}}, OpEvaluation{{expected.begin(), expected.end()},
+                                                               {}}) < kComposedTolerance);
   }));
 }
 
