@@ -1,3 +1,4 @@
+// label: unsanitized
 #include "data/tales.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// label: unsanitized
 // `headcount cost --config` as its users meet it.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// label: unsanitized
 // `headcount cost` as its users meet it: tables as JSON, CSV and text, and the sizes that it takes
 // from a run and of well-known models.
 #include "train/cli/cost_command.h"
