@@ -1,12 +1,7 @@
 #include "models/config_cache.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <nlohmann/json.hpp>
-#include <string_view>
 
-#include "autograd/base/json.h"
-#include "autograd/base/text.h"
 #include "models/configuration.h"
 #include "models/cost.h"
 
@@ -17,6 +12,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr CacheType kUnrounded = CacheType::bf16;  // rows as other people's programs compute them
+constexpr const char* kIndexKey = "index_key";
+constexpr const char* kState = "state";
+constexpr const char* kConvolutions = "convolutions";
 
 // Windows that a configuration names but its type does not use are none.
 Index window_of(const Configuration& c, const std::string& key) {
@@ -35,12 +33,10 @@ Heads heads_of(const Configuration& c) {
                             : c.number_rule("width_factor", 1) * c.positive("hidden_size") / heads;
   Index kv_heads = heads;
   const std::string rule = c.rule("kv_heads");
-  if (rule == "multi_query") {
-    kv_heads = c.on("multi_query") ? 1 : heads;
-  } else if (rule == "falcon") {
-    kv_heads = c.on("new_decoder_architecture") ? c.positive("num_kv_heads", heads)
-               : c.on("multi_query")            ? 1
-                                                : heads;
+  if (rule == "multi_query" && c.on("new_decoder_architecture")) {
+    kv_heads = c.positive("num_kv_heads", heads);
+  } else if (rule == "multi_query") {
+    if (c.on("multi_query")) kv_heads = 1;
   } else if (rule == "attn_config") {
     if (c.find(rule) != nullptr) kv_heads = c.nested(rule).positive("kv_n_heads", heads);
   } else if (rule != "all") {
@@ -52,87 +48,84 @@ Heads heads_of(const Configuration& c) {
   return {kv_heads, width};
 }
 
-std::string window_text(Index window) { return "window of " + std::to_string(window); }
-
-void add_heads(CachedLayer& layer, const Heads& heads, Index window) {
-  layer.rows.push_back(
-      {.name = "keys and values",
-       .parts = {{"k", heads.kv_heads, heads.width}, {"v", heads.kv_heads, heads.width}},
-       .window = window});
-  layer.kv_heads = heads.kv_heads;
+void add_heads(CachedLayer& layer, const Heads& heads) {
+  layer.parts.insert(layer.parts.begin(),
+                     {{"k", heads.kv_heads, heads.width}, {"v", heads.kv_heads, heads.width}});
 }
 
-void add_index_keys(CachedLayer& layer, Index width, Index block) {
-  layer.rows.push_back(
-      {.name = "index keys",
-       .parts = {{.name = "index_key", .heads = 1, .width = width, .block = block > 1 ? block : 0}},
-       .block = block});
+// A row of one head for each block of tokens; 0: for each token.
+void add_row(CachedLayer& layer, const char* name, Index width, Index block = 0) {
+  layer.parts.push_back({.name = name, .heads = 1, .width = width, .block = block});
+}
+
+// `rows` times as many numbers of each sequence: a state, or the last taps - 1 inputs of causal
+// convolutions.
+void add_once(CachedLayer& layer, const char* name, Count numbers, Index rows = 1) {
+  constexpr std::int64_t kMost = 2'147'483'647;  // which an Index of 32 bits can be, too
+  if (numbers.value() > kMost) throw ShapeError("a state is too large");
+  const auto width = static_cast<Index>(numbers.value());
+  layer.parts.push_back({.name = name, .heads = rows, .width = width, .per_sequence = true});
 }
 
 // Multi-head latent attention, and the keys of its indexer if the layer has one of its own.
-void add_latent(CachedLayer& layer, const Configuration& c, Index i, Index window, bool indexed) {
+void add_latent(CachedLayer& layer, const Configuration& c, Index i, bool indexed) {
   const Index rope = c.whole("qk_rope_head_dim"), rank = c.positive("kv_lora_rank");
   const Index heads = c.positive("num_attention_heads");
-  layer.rows.push_back({.name = "latents",
-                        .parts = {{"latent", 1, rank}, {"rope_key", 1, rope}},
-                        .window = window,
-                        .expanded = {{"k", heads, c.positive("qk_nope_head_dim") + rope},
-                                     {"v", heads, c.positive("v_head_dim")}}});
-  if (!indexed) return;
-  bool own = true;
-  if (const Json* const indexers = c.list("indexer_types");
-      indexers != nullptr && i < std::ssize(*indexers))
-    own = (*indexers)[static_cast<std::size_t>(i)] == "full";
-  if (own) add_index_keys(layer, c.positive("index_head_dim"), 1);
+  layer.parts = {{"latent", 1, rank}, {"rope_key", 1, rope}};
+  layer.expanded_parts = {{"k", heads, c.positive("qk_nope_head_dim") + rope},
+                          {"v", heads, c.positive("v_head_dim")}};
+  const Json* const indexers = c.list("indexer_types");
+  const bool listed = indexers != nullptr && i < std::ssize(*indexers);
+  if (!indexed || (listed && (*indexers)[i] != "full")) return;
+  add_row(layer, kIndexKey, c.positive("index_head_dim"));
+  layer.expanded_parts.push_back(layer.parts.back());
 }
 
 // DeepSeek-V4: rows of a window, rows pooled from blocks, and keys of an indexer for the latter.
 void add_compressed(CachedLayer& layer, const Configuration& c, const std::string& kind) {
   const Index width = c.positive("head_dim");
-  layer.rows.push_back(
-      {.name = "rows", .parts = {{"kv", 1, width}}, .window = window_of(c, "sliding_window")});
+  add_row(layer, "kv", width);
   if (kind == "sliding_attention") return;
   const bool sparse = kind == "compressed_sparse_attention";
   Index block = sparse ? 4 : 128;
   if (c.find("compress_rates") != nullptr) block = c.nested("compress_rates").positive(kind, block);
-  layer.rows.push_back({.name = "pooled rows",
-                        .parts = {{.name = "pooled", .heads = 1, .width = width, .block = block}},
-                        .block = block});
-  if (sparse) add_index_keys(layer, c.positive("index_head_dim"), block);
+  add_row(layer, "pooled", width, block);
+  if (sparse) add_row(layer, kIndexKey, c.positive("index_head_dim"), block);
 }
 
 void add_mamba(CachedLayer& layer, const Configuration& c) {
   Index inner = c.positive("expand", 2) * c.positive("hidden_size");
-  const Index states = c.positive("state_size");
-  layer.taps = c.positive("conv_kernel");
+  const Index states = c.positive("state_size"), taps = c.positive("conv_kernel");
+  const bool all = c.rule("every") == "mamba";
   if (c.rule("state") == "mamba") {
-    if (c.rule("every") == "mamba") inner = c.positive("intermediate_size", inner);
-    layer.state += Count(inner) * states;
-    layer.channels += inner;
+    if (all) inner = c.positive("intermediate_size", inner);
+    add_once(layer, kState, Count(inner) * states);
+    add_once(layer, kConvolutions, inner, taps - 1);
     return;
   }
   const Index heads = c.positive("ssm_heads");
-  const std::string key = c.rule("every") == "mamba" ? "head_dim" : "ssm_head_dim";
+  const std::string key = all ? "head_dim" : "ssm_head_dim";
   const Json* const given = c.find(key);  // or "auto"
   const Index of_heads = c.positive("mamba_d_ssm", inner);
   const Index width = given != nullptr && given->is_number() ? c.positive(key) : of_heads / heads;
-  layer.state += Count(heads) * width * states;
-  layer.channels += Count(heads) * width + Count(2) * c.positive("ssm_groups") * states;
+  add_once(layer, kState, Count(heads) * width * states);
+  add_once(layer, kConvolutions,
+           Count(heads) * width + Count(2) * c.positive("ssm_groups") * states, taps - 1);
 }
 
 // Gated delta rule, of Qwen3-Next and others, of Kimi Linear, and lightning attention.
 void add_linear_attention(CachedLayer& layer, const Configuration& c) {
   if (c.rule("state") == "lightning") {
     const Heads heads = heads_of(c);
-    layer.state += Count(c.positive("num_attention_heads")) * heads.width * heads.width;
+    add_once(layer, kState, Count(c.positive("num_attention_heads")) * heads.width * heads.width);
     return;
   }
   if (c.rule("state") == "kda") {
     const Configuration own = c.nested("linear_attn_config");
     const Index heads = own.positive("num_heads"), width = own.positive("head_dim");
-    layer.state += Count(heads) * width * width;
-    layer.channels += Count(3) * heads * width;
-    layer.taps = own.positive("short_conv_kernel_size");
+    add_once(layer, kState, Count(heads) * width * width);
+    add_once(layer, kConvolutions, Count(3) * heads * width,
+             own.positive("short_conv_kernel_size") - 1);
     return;
   }
   const Index attention_heads = c.positive("num_attention_heads");
@@ -142,9 +135,9 @@ void add_linear_attention(CachedLayer& layer, const Configuration& c) {
   const Index usual = 3 * c.positive("hidden_size") / (4 * key_heads);
   const Index key = c.positive("linear_key_head_dim", usual);
   const Index value = c.positive("linear_value_head_dim", 2 * key);
-  layer.state += Count(value_heads) * key * value;
-  layer.channels += Count(2) * key_heads * key + Count(value_heads) * value;
-  layer.taps = c.positive("conv_kernel");
+  add_once(layer, kState, Count(value_heads) * key * value);
+  add_once(layer, kConvolutions, Count(2) * key_heads * key + Count(value_heads) * value,
+           c.positive("conv_kernel") - 1);
 }
 
 // Heads of a full layer of Gemma 4, which may differ from those of its windows.
@@ -160,9 +153,14 @@ Heads full_heads_of(const Configuration& c) {
 CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
   CachedLayer layer;
   const bool latent = c.rule("rows") == "latent", v4 = c.rule("rows") == "v4";
+  const bool chunks = kind == "chunked_attention", local = chunks || kind == "sliding_attention";
+  if (local || v4) layer.window = window_of(c, chunks ? "attention_chunk_size" : "sliding_window");
+  const std::string window =
+      layer.window == 0 ? ""
+                        : (chunks ? "chunks of " : "window of ") + std::to_string(layer.window);
+  const bool known = kind == "full_attention" || kind == "attention" || kind == "minimax_m3_sparse";
   if (v4) {
-    layer.kind = kind == "sliding_attention" ? window_text(window_of(c, "sliding_window"))
-                                             : "pooled rows beside a window";
+    layer.kind = local ? window : "pooled rows beside a window";
     add_compressed(layer, c, kind);
   } else if (kind == "linear_attention") {
     layer.kind = "state";
@@ -170,28 +168,19 @@ CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
   } else if (kind == "mamba" || kind == "hybrid") {
     layer.kind = kind == "mamba" ? "state" : "state beside full attention";
     add_mamba(layer, c);
-    if (kind == "hybrid") add_heads(layer, heads_of(c), 0);
+    if (kind == "hybrid") add_heads(layer, heads_of(c));
   } else if (kind == "conv") {
     layer.kind = "convolution";
-    layer.channels = c.positive("hidden_size");
-    layer.taps = c.positive("conv_kernel");
+    add_once(layer, kConvolutions, c.positive("hidden_size"), c.positive("conv_kernel") - 1);
   } else if (kind == "mlp" || kind == "moe") {
     layer.kind = "nothing";
-  } else if (kind == "sliding_attention" || kind == "chunked_attention") {
-    const bool chunks = kind == "chunked_attention";
-    const Index window = window_of(c, chunks ? "attention_chunk_size" : "sliding_window");
-    const std::string all = latent ? "latent" : "full attention";
-    layer.kind = window == 0 ? all
-                 : chunks    ? "chunks of " + std::to_string(window)
-                             : (latent ? "latent, " : "") + window_text(window);
-    latent ? add_latent(layer, c, i, window, false) : add_heads(layer, heads_of(c), window);
   } else if (latent) {
-    layer.kind = "latent";
-    add_latent(layer, c, i, 0, kind == "deepseek_sparse_attention");
-  } else if (kind == "full_attention" || kind == "attention" || kind == "minimax_m3_sparse") {
-    layer.kind = "full attention";
-    add_heads(layer, full_heads_of(c), 0);
-    if (kind == "minimax_m3_sparse") add_index_keys(layer, c.positive("index_head_dim", 128), 1);
+    layer.kind = window.empty() ? "latent" : "latent, " + window;
+    add_latent(layer, c, i, kind == "deepseek_sparse_attention");
+  } else if (local || known) {
+    layer.kind = window.empty() ? "full attention" : window;
+    add_heads(layer, local ? heads_of(c) : full_heads_of(c));
+    if (kind == "minimax_m3_sparse") add_row(layer, kIndexKey, c.positive("index_head_dim", 128));
   } else {
     throw DataError("the configuration has a layer of the unknown kind '", kind, "'");
   }
@@ -203,75 +192,74 @@ void share_last_layers(std::vector<CachedLayer>& layers, Index shared) {
   if (shared >= std::ssize(layers))
     throw DataError("'num_kv_shared_layers' ", shared, " is not less than the count of layers, ",
                     layers.size());
-  CachedLayer of_sharing;
-  of_sharing.kind = "nothing: they share an earlier layer's rows";
-  for (Index i = std::ssize(layers) - shared; i < std::ssize(layers); ++i)
-    layers[static_cast<std::size_t>(i)] = of_sharing;
+  std::fill(layers.end() - shared, layers.end(),
+            CachedLayer{.kind = "nothing: they share an earlier layer's rows"});
 }
 
-// The configuration of the text, which a multimodal one holds inside.
-const Json& text_of(const Json& config) {
-  for (const char* key : {"text_config", "language_config", "llm_config", "thinker_config"}) {
-    const auto found = config.find(key);
-    if (found != config.end() && found->is_object()) return text_of(*found);
-  }
-  return config;
+Count numbers_of(const Kept& kept) { return Count(kept.heads) * kept.width; }
+
+// Bytes of `rows` rows, of which those of the newest tokens may be unrounded.
+double bytes_of(const Kept& kept, Index rows, const CacheRounding& rounding) {
+  const CacheFormat format = rounding.of(kept);
+  const Index recent = std::min(rows, format.recent);
+  const Count bytes = Count(kept.heads) * (Count(rows - recent) * row_bytes(format, kept.width) +
+                                           Count(recent) * row_bytes(kUnrounded, kept.width));
+  return static_cast<double>(bytes.value());
 }
 
-std::string type_of(const Json& config, const Json& text, const std::string& as) {
-  const auto named = [](const Json& object) {
-    const auto found = object.find("model_type");
-    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-  };
-  std::string type = !as.empty() ? as : named(text);
-  if (type.empty() && &config != &text) type = named(config) + "_text";
-  for (const std::string& name : {type, type + "_text"}) {
-    if (std::ranges::binary_search(known_model_types(), name)) return name;
+// Sum over the rows of a layer of what `of` says of one, each divided by the tokens that it stands
+// for.
+template <class Of>
+double of_token(const CachedLayer& layer, bool expanded, const Of& of) {
+  double all = 0;
+  for (const Kept& kept : layer.held(expanded))
+    if (!kept.per_sequence) all += of(kept) / static_cast<double>(std::max<Index>(1, kept.block));
+  return all;
+}
+
+// Sums of what `of` says of the rows of each part after `context` tokens.
+template <class Size, class Of>
+CacheSizes<Size> sizes(const ConfigCache& cache, Index context, bool expanded, const Of& of) {
+  CacheSizes<Size> all;
+  for (const CachedLayer& layer : cache.layers) {
+    for (const Kept& kept : layer.held(expanded)) {
+      const bool windowed = layer.is_windowed(kept);
+      const Index tokens = windowed ? std::min(layer.window, context) : context;
+      const Index rows = kept.per_sequence ? 1 : tokens / std::max<Index>(1, kept.block);
+      (kept.per_sequence ? all.once : windowed ? all.windowed : all.growing) += of(kept, rows);
+    }
   }
-  if (type.empty())
-    throw DataError("the configuration has no 'model_type'; name the type whose rules apply");
-  throw DataError("the model type '", type, "' is unknown", suggestion(type, known_model_types()));
+  return all;
+}
+
+// A share of `count`, rounded up.
+Index share(std::int64_t count, std::int64_t parts) {
+  return static_cast<Index>((count + parts - 1) / parts);
+}
+
+// Gives a layer with KV heads this many, as wide as before.
+void set_kv_heads(CachedLayer& layer, Index heads) {
+  for (Kept& part : layer.parts)
+    if (part.name == "k" || part.name == "v") part.heads = heads;
 }
 
 }  // namespace
 
-Count CachedRows::count(Index context) const {
-  const Index held = window > 0 ? std::min(window, context) : context;
-  return held / block;
-}
-
-Count CachedRows::numbers(bool as_expanded) const {
-  Count all;
-  for (const Kept& kept : as_expanded ? expanded : parts) all += Count(kept.heads) * kept.width;
-  return all;
-}
-
-double CachedRows::bytes(Count rows, const CacheRounding& rounding, bool as_expanded) const {
-  double all = 0;
-  for (const Kept& kept : as_expanded ? expanded : parts) {
-    const CacheFormat format = rounding.of(kept);
-    const Count recent = std::min<std::int64_t>(rows.value(), format.recent);
-    const double packed = static_cast<double>(rows.value() - recent.value());
-    all += static_cast<double>(kept.heads) *
-           (packed * static_cast<double>(row_bytes(format, kept.width)) +
-            static_cast<double>((recent * row_bytes(kUnrounded, kept.width)).value()));
-  }
-  return all;
-}
-
 double CachedLayer::per_token(bool expanded) const {
-  double all = 0;
-  for (const CachedRows& kept : rows)
-    all += static_cast<double>(kept.numbers(expanded).value()) / static_cast<double>(kept.block);
+  return of_token(*this, expanded,
+                  [](const Kept& kept) { return static_cast<double>(numbers_of(kept).value()); });
+}
+
+Count CachedLayer::once() const {
+  Count all;
+  for (const Kept& kept : parts)
+    if (kept.per_sequence) all += numbers_of(kept);
   return all;
 }
 
-void CachedLayer::set_kv_heads(Index heads) {
-  if (kv_heads == 0) return;
-  CachedRows& kept = rows.front();
-  for (Kept& part : kept.parts) part.heads = heads;
-  kept.expanded = kept.parts;
-  kv_heads = heads;
+Index CachedLayer::kv_heads() const {
+  const auto keys = std::ranges::find(parts, "k", &Kept::name);
+  return keys == parts.end() ? 0 : keys->heads;
 }
 
 double ConfigCache::per_token(bool expanded) const {
@@ -282,97 +270,72 @@ double ConfigCache::per_token(bool expanded) const {
 
 Index ConfigCache::kv_heads() const {
   Index most = 0;
-  for (const CachedLayer& layer : layers) most = std::max(most, layer.kv_heads);
+  for (const CachedLayer& layer : layers) most = std::max(most, layer.kv_heads());
   return most;
 }
-
-namespace {
-
-std::int64_t share(std::int64_t count, std::int64_t parts) { return (count + parts - 1) / parts; }
-
-}  // namespace
 
 ConfigCache ConfigCache::with_kv_heads(Index most) const {
   ConfigCache changed = *this;
   for (CachedLayer& layer : changed.layers)
-    layer.set_kv_heads(static_cast<Index>(
-        share(layer.kv_heads * std::int64_t{most}, std::max<Index>(1, kv_heads()))));
+    set_kv_heads(layer,
+                 share(layer.kv_heads() * std::int64_t{most}, std::max<Index>(1, kv_heads())));
   return changed;
 }
 
 ConfigCache ConfigCache::of_shard(Index shards) const {
   ConfigCache one = *this;
   for (CachedLayer& layer : one.layers) {
-    layer.state = Count(share(layer.state.value(), shards));
-    layer.channels = Count(share(layer.channels.value(), shards));
-    layer.set_kv_heads(static_cast<Index>(share(layer.kv_heads, shards)));
+    set_kv_heads(layer, share(layer.kv_heads(), shards));
+    for (Kept& part : layer.parts)
+      if (part.per_sequence) part.width = share(part.width, shards);
   }
   return one;
 }
 
 CacheNumbersOf ConfigCache::numbers(Index context_length, bool expanded) const {
-  CacheNumbersOf all;
-  for (const CachedLayer& layer : layers) {
-    for (const CachedRows& rows : layer.rows) {
-      (rows.window > 0 ? all.windowed : all.growing) +=
-          rows.count(context_length) * rows.numbers(expanded);
-    }
-    all.once += layer.state + layer.convolutions();
-  }
-  return all;
+  return sizes<Count>(*this, context_length, expanded,
+                      [](const Kept& kept, Index rows) { return numbers_of(kept) * rows; });
 }
 
 CacheBytesOf ConfigCache::bytes(Index context_length, const CacheRounding& rounding,
                                 bool expanded) const {
-  CacheBytesOf all;
-  for (const CachedLayer& layer : layers) {
-    for (const CachedRows& rows : layer.rows)
-      (rows.window > 0 ? all.windowed : all.growing) +=
-          rows.bytes(rows.count(context_length), rounding, expanded);
-    all.once += static_cast<double>(((layer.state + layer.convolutions()) * kStateBytes).value());
-  }
-  return all;
+  return sizes<double>(*this, context_length, expanded, [&](const Kept& kept, Index rows) {
+    return bytes_of(kept, rows, rounding);
+  });
 }
 
 double ConfigCache::bytes_per_token(const CacheRounding& rounding, bool expanded) const {
   CacheRounding without_recent = rounding;
   without_recent.all.recent = 0;
   double all = 0;
-  for (const CachedLayer& layer : layers) {
-    for (const CachedRows& rows : layer.rows)
-      all += rows.bytes(1, without_recent, expanded) / static_cast<double>(rows.block);
-  }
+  for (const CachedLayer& layer : layers)
+    all += of_token(layer, expanded,
+                    [&](const Kept& kept) { return bytes_of(kept, 1, without_recent); });
   return all;
 }
 
 void ConfigCache::require_fit(const CacheRounding& rounding) const {
   std::vector<Kept> keeps;
-  for (const CachedLayer& layer : layers) {
-    for (const CachedRows& rows : layer.rows)
-      keeps.insert(keeps.end(), rows.parts.begin(), rows.parts.end());
-  }
+  for (const CachedLayer& layer : layers)
+    keeps.insert(keeps.end(), layer.parts.begin(), layer.parts.end());
   rounding.require_parts(keeps);
-  for (const Kept& kept : keeps) row_bytes(rounding.of(kept), kept.width);
+  for (const bool expanded : {false, true}) bytes(1, rounding, expanded);
 }
 
 bool ConfigCache::has_latents() const {
-  return std::ranges::any_of(layers, [](const CachedLayer& layer) {
-    return std::ranges::any_of(
-        layer.rows, [](const CachedRows& rows) { return !(rows.numbers(true) == rows.numbers()); });
-  });
+  return std::ranges::any_of(
+      layers, [](const CachedLayer& layer) { return !layer.expanded_parts.empty(); });
 }
 
 namespace {
 
 ConfigCache read_sizes(const Json& config, const std::string& as) {
   if (!config.is_object()) throw DataError("the configuration is not a JSON object");
-  const Json& text = text_of(config);
+  const Configuration c = Configuration::of(config, as);
   ConfigCache cache;
-  cache.type = type_of(config, text, as);
-  const Configuration c(text, cache.type);
-  const std::vector<std::string> kinds = layer_kinds(c);
-  for (Index i = 0; i < std::ssize(kinds); ++i)
-    cache.layers.push_back(layer_of(c, kinds[static_cast<std::size_t>(i)], i));
+  cache.type = c.type();
+  for (const std::string& kind : layer_kinds(c))
+    cache.layers.push_back(layer_of(c, kind, std::ssize(cache.layers)));
   if (const Index shared = c.whole("num_kv_shared_layers", 0); shared > 0)
     share_last_layers(cache.layers, shared);
   cache.width = c.whole("hidden_size", 0);

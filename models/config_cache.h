@@ -12,54 +12,39 @@
 /// layer keeps of a sequence. The layers need not be ones that this program can train.
 namespace headcount {
 
-/// Rows that a layer keeps of the tokens of one sequence.
-struct CachedRows {
-  std::string name;         ///< "keys and values", "latents", "index keys", "rows", "pooled rows"
-  std::vector<Kept> parts;  ///< of a row, named as this program's attentions name theirs
-  Index window = 0;         ///< newest tokens that keep their rows; 0: all tokens
-  Index block = 1;          ///< tokens that one row stands for
-  /// Parts in engines that hold a latent as keys and values of all heads; equal to `parts` where
-  /// there is no latent.
-  std::vector<Kept> expanded = parts;
-
-  /// Rows after `context` tokens.
-  Count count(Index context) const;
-  /// Numbers of a row; `as_expanded`: of its expanded parts.
-  Count numbers(bool as_expanded = false) const;
-  /// Bytes of so many rows, of which those of the newest tokens may be unrounded: bf16. Throws
-  /// ShapeError as row_bytes.
-  double bytes(Count rows, const CacheRounding& rounding, bool as_expanded = false) const;
-};
-
 /// What one layer keeps of one sequence.
 struct CachedLayer {
   std::string kind;  ///< "full attention", "window of 4096", "state"
-  std::vector<CachedRows> rows;
-  Count state;         ///< numbers, once a sequence
-  Count channels;      ///< of causal convolutions, whose last taps - 1 inputs are kept
-  Index taps = 1;      ///< of the convolutions
-  Index kv_heads = 0;  ///< that tensor parallelism can share out; 0: none
+  /// Rows, states and the inputs of convolutions, named as this program's attentions name theirs.
+  std::vector<Kept> parts = {};
+  Index window = 0;  ///< newest tokens that keep rows of their own; 0: all tokens
+  /// Parts in engines that hold a latent as keys and values of all heads; empty: `parts`.
+  std::vector<Kept> expanded_parts = {};
 
-  Count convolutions() const { return channels * (taps - 1); }
+  const std::vector<Kept>& held(bool expanded) const {
+    return expanded && !expanded_parts.empty() ? expanded_parts : parts;
+  }
+  /// Returns true if a part has rows of the newest tokens alone.
+  bool is_windowed(const Kept& kept) const {
+    return window > 0 && kept.block == 0 && !kept.per_sequence;
+  }
   /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
-  /// `expanded` as CachedRows::expanded.
   double per_token(bool expanded = false) const;
-  /// The layer with this many KV heads, as wide as before; nothing changes if it has none.
-  void set_kv_heads(Index heads);
+  Count once() const;      ///< numbers of states and convolutions
+  Index kv_heads() const;  ///< that tensor parallelism can share out; 0: none
 };
 
-/// Numbers of one sequence, over all layers.
-struct CacheNumbersOf {
-  Count growing;   ///< rows of all tokens
-  Count windowed;  ///< rows of the newest tokens
-  Count once;      ///< states and inputs of convolutions
-  Count total() const { return growing + windowed + once; }
+/// Numbers or bytes of one sequence, over all layers. Bytes of states are those of float32 in
+/// caches of every type.
+template <class Size>
+struct CacheSizes {
+  Size growing = 0;   ///< rows of all tokens
+  Size windowed = 0;  ///< rows of the newest tokens
+  Size once = 0;      ///< states and inputs of convolutions
+  Size total() const { return growing + windowed + once; }
 };
-/// Bytes of the same; states are float32 in caches of every type.
-struct CacheBytesOf {
-  double growing = 0, windowed = 0, once = 0;
-  double total() const { return growing + windowed + once; }
-};
+using CacheNumbersOf = CacheSizes<Count>;
+using CacheBytesOf = CacheSizes<double>;
 
 /// The cache of a model, layer by layer.
 struct ConfigCache {
@@ -68,15 +53,16 @@ struct ConfigCache {
   Index width = 0, heads = 0, head_dim = 0;  ///< of attention; 0 if there is none
   Index context = 0;                         ///< positions of the model; 0: not said
 
-  /// Numbers after `context` tokens; `expanded` as CachedRows::expanded.
+  /// Numbers after `context` tokens, of CachedLayer::held(expanded).
   CacheNumbersOf numbers(Index context, bool expanded = false) const;
+  /// Bytes of the same. Rows of recent tokens are unrounded: bf16. Throws ShapeError as row_bytes.
   CacheBytesOf bytes(Index context, const CacheRounding& rounding, bool expanded = false) const;
   /// Bytes that a token adds, before windows are full, without recent tokens.
   double bytes_per_token(const CacheRounding& rounding, bool expanded = false) const;
   /// Throws SettingError for a part of `rounding` that no layer keeps, ShapeError for a group that
-  /// does not divide its rows.
+  /// does not divide its rows, expanded ones included.
   void require_fit(const CacheRounding& rounding) const;
-  /// As CachedLayer::per_token, over all layers; `expanded` as CachedRows::expanded.
+  /// As CachedLayer::per_token, over all layers.
   double per_token(bool expanded = false) const;
   bool has_latents() const;
   Index kv_heads() const;  ///< the most of a layer; 0: none has any

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "autograd/base/json.h"
+#include "autograd/base/text.h"
 #include "models/model_data.h"
 
 namespace headcount {
@@ -14,38 +15,52 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Other names of keys, by their most frequent name.
-const std::map<std::string_view, std::vector<const char*>> kAliases = {
-    {"num_hidden_layers", {"n_layer", "n_layers", "num_layers"}},
-    {"num_attention_heads", {"n_head", "n_heads"}},
-    {"num_key_value_heads", {"num_kv_heads", "multi_query_group_num"}},
-    {"num_kv_heads", {"n_head_kv"}},
-    {"hidden_size", {"n_embd", "d_model"}},
-    {"head_dim", {"attention_head_dim"}},
-    {"max_position_embeddings", {"n_positions", "max_seq_len", "seq_length", "model_max_length"}},
-    {"state_size", {"mamba_d_state", "ssm_state_size"}},
-    {"expand", {"mamba_expand"}},
-    {"conv_kernel", {"mamba_d_conv", "conv_L_cache", "linear_conv_kernel_dim"}},
-    {"ssm_heads", {"mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads"}},
-    {"ssm_head_dim", {"mamba_d_head", "mamba_head_dim", "mamba_headdim"}},
-    {"ssm_groups", {"mamba_n_groups", "n_groups", "mamba_ngroups"}},
-};
-
-const Json& types() {
+const Json& rules() {
   static const Json all = Json::parse(kModelTypes);
   return all;
 }
 
+const Json& types() { return rules().at("types"); }
+
+// The configuration of the text, which a multimodal one holds inside.
+const Json& text_of(const Json& config) {
+  for (const char* key : {"text_config", "language_config", "llm_config", "thinker_config"}) {
+    const auto found = config.find(key);
+    if (found != config.end() && found->is_object()) return text_of(*found);
+  }
+  return config;
+}
+
+// The name in model_types.json of a configuration's type.
+std::string type_of(const Json& config, const Json& text, const std::string& as) {
+  const auto named = [](const Json& object) {
+    const auto found = object.find("model_type");
+    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  std::string type = as.empty() ? named(text) : as;
+  if (type.empty() && &config != &text) type = named(config) + "_text";
+  for (const std::string& name : {type, type + "_text"}) {
+    if (types().contains(name)) return name;
+  }
+  if (type.empty())
+    throw DataError("the configuration has no 'model_type'; name the type whose rules apply");
+  std::vector<std::string> known;
+  for (const auto& [name, rules] : types().items()) known.push_back(name);
+  throw DataError("the model type '", type, "' is unknown", suggestion(type, known));
+}
+
 }  // namespace
 
-Configuration::Configuration(const Json& config, const std::string& type)
-    : Configuration(config, types().at(type)) {}
+Configuration Configuration::of(const Json& config, const std::string& as) {
+  const Json& text = text_of(config);
+  const std::string type = type_of(config, text, as);
+  return {text, types().at(type), type};
+}
 
 const Json* Configuration::find(const std::string& key) const {
-  std::vector<const char*> names = {key.c_str()};
-  if (const auto others = kAliases.find(key); others != kAliases.end())
-    names.insert(names.end(), others->second.begin(), others->second.end());
-  for (const char* name : names) {
+  auto names = rules().at("other_names_of_keys").value(key, std::vector<std::string>());
+  names.insert(names.begin(), key);
+  for (const std::string& name : names) {
     if (const auto found = config_.find(name); found != config_.end())
       return found->is_null() ? nullptr : &*found;
   }
@@ -88,26 +103,13 @@ Configuration Configuration::nested(const std::string& key) const {
   const Json* const value = find(key);
   if (value == nullptr || !value->is_object())
     throw DataError("the configuration has no object '", key, "'");
-  return {*value, rules_};
-}
-
-const std::vector<std::string>& known_model_types() {
-  static const std::vector<std::string> all = [] {
-    std::vector<std::string> names;
-    for (const auto& [name, rules] : types().items()) names.push_back(name);
-    return names;
-  }();
-  return all;
+  return {*value, rules_, type_};
 }
 
 namespace {
 
 bool contains(const Json& list, Index number) {
   return std::ranges::find(list, Json(number)) != list.end();
-}
-
-bool contains_at(const Json& list, Index i, Index number) {
-  return list[static_cast<std::size_t>(i)] == number;
 }
 
 // Kinds of layers that a pattern of letters stands for, as in nemotron_h.
@@ -189,7 +191,7 @@ std::vector<std::string> derived_kinds(const Configuration& c) {
     std::string kind = every.empty() ? "sliding_attention" : every;
     if (period > 0) {
       const bool listed = rotating != nullptr && i < std::ssize(*rotating);
-      const bool at = listed       ? contains_at(*rotating, i, 0)
+      const bool at = listed       ? (*rotating)[i] == 0
                       : i < prefix ? (i + 1) % of_prefix == 0
                                    : (i - prefix) % period == full_at;
       kind = at ? c.rule("at_period", "full_attention") : other;
@@ -202,7 +204,7 @@ std::vector<std::string> derived_kinds(const Configuration& c) {
     } else if (c.knows("max_window_layers")) {
       kind = i >= c.whole("max_window_layers") ? "sliding_attention" : "full_attention";
     } else if (ratios != nullptr && i < std::ssize(*ratios)) {
-      const Json& ratio = (*ratios)[static_cast<std::size_t>(i)];
+      const Json& ratio = (*ratios)[i];
       kind = ratio == 0   ? "sliding_attention"
              : ratio == 4 ? "compressed_sparse_attention"
                           : "heavily_compressed_attention";

@@ -3,20 +3,24 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/base/real.h"
 
 namespace headcount {
 
-/// A Hugging Face configuration with the rules and defaults of its type, which stand in
-/// model_types.json. Keys have their most frequent names; other names of them are found, too. All
+/// A Hugging Face configuration with the rules and defaults of its type. Keys have their most
+/// frequent names; other names of them are found, too. All of this stands in model_types.json. All
 /// readers throw DataError that names a key whose value cannot be. It refers to the JSON, which
 /// must live as long.
 class Configuration {
  public:
-  /// `type` is one of `known_model_types`.
-  Configuration(const nlohmann::json& config, const std::string& type);
+  /// Finds the configuration of the text in that of a multimodal model. `as` names the type whose
+  /// rules apply instead of `model_type`. Throws DataError that names the nearest known type if the
+  /// type is unknown.
+  static Configuration of(const nlohmann::json& config, const std::string& as);
+  const std::string& type() const { return type_; }
 
   /// The value of `key`, or its default; null if it is null or missing and has no default.
   const nlohmann::json* find(const std::string& key) const;
@@ -42,15 +46,13 @@ class Configuration {
   }
 
  private:
-  Configuration(const nlohmann::json& config, const nlohmann::json& rules)
-      : config_(config), rules_(rules) {}
+  Configuration(const nlohmann::json& config, const nlohmann::json& rules, std::string type)
+      : config_(config), rules_(rules), type_(std::move(type)) {}
 
   const nlohmann::json& config_;
   const nlohmann::json& rules_;
+  std::string type_;
 };
-
-/// All model types with known rules, in alphabetical order.
-const std::vector<std::string>& known_model_types();
 
 /// What each layer of a configuration is: "full_attention", "sliding_attention", "mamba", ... as
 /// transformers names them. As listed in the configuration, or as its type derives them. Throws

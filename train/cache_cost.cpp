@@ -14,10 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double state_bytes(const CachedLayer& layer) {
-  return static_cast<double>(((layer.state + layer.convolutions()) * kStateBytes).value());
-}
-
 // Equal layers together, in the order in which they first appear.
 struct Group {
   const CachedLayer* layer;
@@ -26,8 +22,7 @@ struct Group {
 std::vector<Group> groups_of(const ConfigCache& cache) {
   std::vector<Group> groups;
   const auto numbers = [](const CachedLayer& layer) {
-    return std::tuple(layer.kind, layer.per_token(), layer.state.value(),
-                      layer.convolutions().value());
+    return std::tuple(layer.kind, layer.per_token(), layer.once().value());
   };
   for (const CachedLayer& layer : cache.layers) {
     const auto same = std::ranges::find_if(
@@ -54,7 +49,7 @@ std::vector<Column<Group>> layer_columns() {
           number("numbers a token", "numbers_per_token",
                  [](const CachedLayer& layer) { return layer.per_token(); }),
           number("once a sequence", "numbers_once", [](const CachedLayer& layer) {
-            return static_cast<double>((layer.state + layer.convolutions()).value());
+            return static_cast<double>(layer.once().value());
           })};
 }
 
@@ -69,9 +64,13 @@ double bytes_with(const std::string& attention, const ConfigCache& cache, Index 
                 {"dim", cache.width},
                 {"heads", cache.heads},
                 {"head-dim", cache.head_dim}});
-  given.put(sizes);
-  const Count bytes = kv_cache_bytes(resolve_model(given), context, rounding);
-  return static_cast<double>(bytes.value());
+  try {
+    given.put(sizes);
+    const Count bytes = kv_cache_bytes(resolve_model(given), context, rounding);
+    return static_cast<double>(bytes.value());
+  } catch (const Error& error) {
+    throw SettingError("`attention` ", attention, ": ", error.what());
+  }
 }
 
 }  // namespace
@@ -231,15 +230,16 @@ Json ConfigCost::figures(const std::string& name) const {
 }
 
 std::optional<Index> state_context(const ConfigCache& cache, const CacheRounding& rounding) {
-  CacheRounding old = rounding;
-  old.all.recent = 0;
   double row = 0, state = 0;
   for (const CachedLayer& layer : cache.layers) {
-    double of_layer = 0;
-    for (const CachedRows& rows : layer.rows)
-      if (rows.window == 0) of_layer += rows.bytes(1, old) / static_cast<double>(rows.block);
-    row = std::max(row, of_layer);
-    state = std::max(state, state_bytes(layer));
+    double rows = 0, once = 0;
+    for (const Kept& kept : layer.parts) {
+      const double bytes = static_cast<double>(kept.numbers()) * bytes_of_number(kept, rounding) /
+                           static_cast<double>(std::max<Index>(1, kept.block));
+      if (!layer.is_windowed(kept)) (kept.per_sequence ? once : rows) += bytes;
+    }
+    row = std::max(row, rows);
+    state = std::max(state, once);
   }
   if (row == 0 || state == 0) return {};
   return static_cast<Index>(std::ceil(state / row));

@@ -13,12 +13,18 @@ using Json = nlohmann::ordered_json;
 
 constexpr Index kMostDrawn = 1000;  // layers: more would be thinner than a pixel
 
-Json state_block(const std::string& name, Count numbers) {
-  return {{"name", name},
-          {"heads", 1},
-          {"width", numbers.value()},
-          {"per_sequence", true},
-          {"bytes", kStateBytes}};
+// Parts of a layer with a window, or 0, as a page draws them.
+Json blocks_of(const std::vector<Kept>& parts, Index window, const CacheRounding& rounding) {
+  Json blocks = Json::array();
+  for (const Kept& kept : parts)
+    blocks.push_back({{"name", kept.name},
+                      {"heads", kept.heads},
+                      {"width", kept.width},
+                      {"window", kept.block > 0 ? 0 : window},
+                      {"per_sequence", kept.per_sequence},
+                      {"block", kept.block},
+                      {"bytes", bytes_of_number(kept, rounding)}});
+  return blocks;
 }
 
 // Points of a curve: powers of two from 1024 tokens on, and the contexts themselves.
@@ -61,27 +67,9 @@ std::string stored_text(const CacheRounding& rounding, CacheType unrounded) {
 
 DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache,
                        const CacheRounding& rounding) {
-  CacheRounding old = rounding;  // of tokens that are no longer recent
-  old.all.recent = 0;
   Json layers = Json::array();
-  for (const CachedLayer& layer : cache.layers) {
-    Json blocks = Json::array();
-    for (const CachedRows& rows : layer.rows) {
-      const Index heads = &rows == &layer.rows.front() ? std::max<Index>(1, layer.kv_heads) : 1;
-      const std::int64_t numbers = rows.numbers().value();
-      blocks.push_back({{"name", rows.name},
-                        {"heads", heads},
-                        {"width", numbers / heads},
-                        {"window", rows.window},
-                        {"block", rows.block},
-                        {"bytes", rows.bytes(1, old) /
-                                      static_cast<double>(std::max<std::int64_t>(1, numbers))}});
-    }
-    if (layer.state.value() > 0) blocks.push_back(state_block("state", layer.state));
-    if (layer.convolutions().value() > 0)
-      blocks.push_back(state_block("convolutions", layer.convolutions()));
-    layers.push_back(std::move(blocks));
-  }
+  for (const CachedLayer& layer : cache.layers)
+    layers.push_back(blocks_of(layer.parts, layer.window, rounding));
   return {name, std::move(layers),
           [cache, rounding](Index context) { return cache.bytes(context, rounding).total(); }};
 }
@@ -91,20 +79,12 @@ DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,
   Json layers = Json::array();
   for (Index i = 0; i < model->layers; ++i) {
     const AttentionPlan& attention = model->layer_attention(i);
-    Json blocks = Json::array();
-    for (const Kept& kept : cache_parts(attention)) {
-      if (model->writer(i) != i) break;  // it reads another layer's
-      blocks.push_back({{"name", kept.name},
-                        {"heads", kept.heads},
-                        {"width", kept.width},
-                        {"window", kept.block > 0 ? 0 : attention.window},
-                        {"per_sequence", kept.per_sequence},
-                        {"block", kept.block},
-                        {"bytes", bytes_of_number(kept, rounding)}});
+    std::vector<Kept> parts = kept_by_block(*model, attention);
+    if (model->writer(i) == i) {  // otherwise it reads another layer's
+      const std::vector<Kept> rows = cache_parts(attention);
+      parts.insert(parts.begin(), rows.begin(), rows.end());
     }
-    for (const Kept& kept : kept_by_block(*model, attention))
-      blocks.push_back(state_block(kept.name, Count(kept.heads) * kept.width));
-    layers.push_back(std::move(blocks));
+    layers.push_back(blocks_of(parts, attention.window, rounding));
   }
   return {name, std::move(layers), [model, rounding](Index context) {
             return static_cast<double>(kv_cache_bytes(model, context, rounding).value());

@@ -26,10 +26,13 @@ json fixture(const std::string& name) {
 Count held_by_transformers(const ConfigCache& cache, Index tokens) {
   Count all;
   for (const CachedLayer& layer : cache.layers) {
-    for (const CachedRows& rows : layer.rows)
-      all += rows.numbers(true) * (rows.window > 0 ? std::min(tokens, rows.window - 1) : tokens);
-    const Index newest = cache.type == "olmo_hybrid" ? 0 : 1;
-    all += layer.state + layer.channels * (layer.taps - 1 + newest);
+    for (const Kept& kept : layer.held(true)) {
+      Index rows = kept.heads;
+      if (kept.name == "convolutions" && cache.type != "olmo_hybrid") ++rows;
+      if (!kept.per_sequence)
+        rows *= layer.is_windowed(kept) ? std::min(tokens, layer.window - 1) : tokens;
+      all += Count(rows) * kept.width;
+    }
   }
   return all;
 }
@@ -101,6 +104,12 @@ TEST(ConfigCache, CountsBytesOfTypesByPartsGroupsAndRecentTokens) {
   EXPECT_THROW(bytes("deepseek-v3", "v=int4"), SettingError);
   EXPECT_THROW(bytes("mamba-2.8b", "k=int4"), SettingError);
   EXPECT_THROW(bytes("deepseek-v3", "int4", 128), ShapeError);
+  // It divides the latent and its rotary key, but no value of a head, 100 wide.
+  nlohmann::json config = released_model("deepseek-v3").config;
+  config["v_head_dim"] = 100;
+  CacheRounding groups = CacheType::int4;
+  groups.all.group = 64;
+  EXPECT_THROW(read_config_cache(config).require_fit(groups), ShapeError);
 }
 
 TEST(ConfigCache, ChangesKvHeadsInProportionAndSharesThemOut) {
