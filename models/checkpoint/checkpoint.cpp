@@ -1,6 +1,7 @@
 #include "models/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
@@ -25,7 +26,7 @@ std::vector<std::string> weight_files(const fs::path& folder) {
   if (is_there(folder / kWeightsFile) || !is_there(folder / kIndexFile)) return {kWeightsFile};
   std::vector<std::string> names = {kIndexFile};
   const fs::path path = folder / kIndexFile;
-  const auto read = [&](const nlohmann::json& index) {
+  read_json(read_file(path), path.string(), [&](const nlohmann::json& index) {
     const std::map<std::string, std::string> files = index.at("weight_map");
     for (const auto& [tensor, name] : files) {
       if (name.empty() || name.starts_with('.') || name.find_first_of("/\\") != std::string::npos) {
@@ -34,8 +35,7 @@ std::vector<std::string> weight_files(const fs::path& folder) {
       }
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
-  };
-  read_json(read_file(path), path.string(), read);
+  });
   return names;
 }
 
@@ -51,7 +51,7 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
     if (write_more) write_more(staging);
     std::string sums;
     for (const fs::path& path : entries_of(staging))
-      sums += sum_line(sha256_hex(read_bytes(path)), path.filename().string());
+      sums += sha256_hex(read_bytes(path)) + "  " + path.filename().string() + "\n";
     write_file_durably(staging / kSumsFile, sums);
   });
 }
@@ -93,7 +93,15 @@ fs::path checkpoint_of(const fs::path& run, Index step) {
   return run / kCheckpoints / ("step-" + std::to_string(step));
 }
 
-std::optional<Index> step_of(const fs::path& folder) { return step_in(folder.string()); }
+std::optional<Index> step_of(const fs::path& folder) {
+  constexpr std::string_view kPrefix = "step-";
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  Index step = 0;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  return error == std::errc{} && rest == end ? std::optional(step) : std::nullopt;
+}
 
 std::vector<fs::path> checkpoints_of(const fs::path& run) {
   const fs::path folder = run / kCheckpoints;
@@ -118,8 +126,7 @@ NamedConfig load_config(const fs::path& folder) {
 }
 
 Checkpoint load_checkpoint(const fs::path& folder, NonFinite allowed) {
-  const std::vector<std::string> weights = weight_files(folder);
-  std::vector<std::string> needed = weights;
+  std::vector<std::string> weights = weight_files(folder), needed = weights;
   needed.insert(needed.end(), {kConfigFile, kTokenizerFile});
   if (is_there(folder / kTokenizerConfigFile)) needed.push_back(kTokenizerConfigFile);
   for (const auto& [name, sum] : require_sums(folder, needed)) {
@@ -127,16 +134,9 @@ Checkpoint load_checkpoint(const fs::path& folder, NonFinite allowed) {
     throw DataError((folder / name).string(), " is damaged: its checksum is not the one in ",
                     kSumsFile, "; take another checkpoint, or make it anew");
   }
-  const fs::path config = folder / kConfigFile, tokenizer = folder / kTokenizerFile;
-  const std::string config_text = read_file(config);
-  Checkpoint checkpoint =
-      read_checkpoint_texts(config_text, config.string(), read_file(tokenizer), tokenizer.string());
-  Safetensors all;
-  for (const std::string& name : weights) {
-    if (name != kIndexFile) all.add(open_safetensors(folder / name));
-  }
-  read_weights(all, checkpoint.model->parameters(), allowed);
-  return checkpoint;
+  std::erase(weights, kIndexFile);
+  const auto read = [&](const std::string& name) { return read_file(folder / name); };
+  return read_checkpoint(read, weights, (folder / "").string(), allowed);
 }
 
 }  // namespace headcount

@@ -1,10 +1,11 @@
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,20 +47,17 @@ auto read_json(const std::string& text, const std::string& name, const Read& rea
 std::vector<std::pair<std::string, std::string>> checkpoint_texts(const LanguageModel& model,
                                                                   const Vocabulary& vocabulary);
 
-/// Step N of a path that ends in step-N, as of a checkpoint folder; nothing for other names.
-std::optional<Index> step_in(std::string_view path);
-
-/// Line of SHA256SUMS for a file, as `sha256sum` writes it.
-std::string sum_line(const std::string& sha256, const std::string& name);
-
-/// Checkpoint with the configuration and the tokenizer in these texts, whose weights `read_weights`
-/// then reads. `config_name` and `tokenizer_name` are the files' names in messages. Throws
-/// DataError that names the file and what is wrong in it.
-Checkpoint read_checkpoint_texts(const std::string& config, const std::string& config_name,
-                                 const std::string& tokenizer, const std::string& tokenizer_name);
-
 /// Whether weights that are read may have numbers that are NaN or infinite.
 enum class NonFinite { refused, allowed };
+
+/// Returns the bytes of a file of a checkpoint. Throws DataError if there is none of that name.
+using ReadFile = std::function<std::string(const std::string& name)>;
+
+/// Reads a checkpoint, whose `weights` are in files of these names. `folder`, with its last
+/// separator or empty, precedes names in messages. Throws DataError that names the file and what is
+/// wrong in it, as read_weights does.
+Checkpoint read_checkpoint(const ReadFile& read, std::span<const std::string> weights,
+                           const std::string& folder = "", NonFinite allowed = NonFinite::refused);
 
 /// Allocates `parameters` and copies the weights of `file` into them. Skips tables of RoPE
 /// frequencies (inv_freq), which follow from the configuration, and an output head equal to the

@@ -115,15 +115,14 @@ std::pair<json, std::span<const std::byte>> split_file(std::span<const std::byte
     throw_damaged(source, "header is cut off after " + std::to_string(bytes.size()) + " of " +
                               std::to_string(wanted) + " bytes");
   }
-  const auto length = static_cast<std::size_t>(wanted);
   json header;
   try {
-    header = parse_json({reinterpret_cast<const char*>(bytes.data()), length});
+    header = parse_json({reinterpret_cast<const char*>(bytes.data()), wanted});
   } catch (const DataError& error) {
     throw_damaged(source, std::string("header is ") + error.what());
   }
   if (!header.is_object()) throw_damaged(source, "header is no JSON object");
-  return {std::move(header), bytes.subspan(length)};
+  return {std::move(header), bytes.subspan(wanted)};
 }
 
 }  // namespace
@@ -161,16 +160,11 @@ void read_into(const TensorView& tensor, std::span<Real> target) {
 }
 
 Safetensors Safetensors::parse(std::string bytes, std::string source) {
-  const auto content = std::make_shared<const std::string>(std::move(bytes));
-  Safetensors file = parse(std::as_bytes(std::span(*content)), std::move(source));
-  file.files_.push_back(content);
-  return file;
-}
-
-Safetensors Safetensors::parse(std::span<const std::byte> bytes, std::string source) {
   Safetensors file;
   file.source_ = std::move(source);
-  const auto [header, data] = split_file(bytes, file.source_);
+  file.files_.push_back(std::make_shared<const std::string>(std::move(bytes)));
+  const auto [header, data] =
+      split_file(std::as_bytes(std::span(*file.files_.front())), file.source_);
   for (const auto& [key, value] : header.items()) {
     if (key != kMetadata) {
       file.tensors_.push_back(read_entry(key, value, data, file.source_));

@@ -24,8 +24,8 @@ enum class Dtype { f16, bf16, f32, f64, i8, u8, i16, u16, i32, u32, i64 };
 
 inline constexpr Dtype kRealDtype = sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32;
 
-/// Tensor in a file. The bytes belong to the `Safetensors` (or to the memory that was parsed) and
-/// may lie at any address, aligned or not.
+/// Tensor in a file. The bytes belong to the `Safetensors` and may lie at any address, aligned or
+/// not.
 struct TensorView {
   std::string name;
   Dtype dtype;
@@ -48,10 +48,7 @@ void read_into(const TensorView& tensor, std::span<Real> target);
 /// Tensors of one parsed file, or of several. Copies share the bytes.
 class Safetensors {
  public:
-  /// Parses `bytes`, which must outlive the result; `source` names them in messages. Throws
-  /// DataError.
-  static Safetensors parse(std::span<const std::byte> bytes, std::string source);
-  /// Parses `bytes` and keeps them. Throws DataError.
+  /// Parses `bytes` and keeps them; `source` names them in messages. Throws DataError.
   static Safetensors parse(std::string bytes, std::string source);
 
   /// Adds the tensors of another file. Throws DataError for a name that it already has.

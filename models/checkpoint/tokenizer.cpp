@@ -59,40 +59,31 @@ bool adds_nothing(const json& value) {
 
 nlohmann::ordered_json hugging_face_tokenizer(const Vocabulary& vocabulary) {
   using Json = nlohmann::ordered_json;
+  // In transformers, too, a character outside the vocabulary is an error with such an unk_token.
+  // llama.cpp recognises the format by byte_fallback.
+  Json file = Json::parse(R"({
+    "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+    "normalizer": null, "pre_tokenizer": null, "post_processor": null,
+    "decoder": {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]},
+    "model": {"type": "BPE", "dropout": null, "unk_token": "<unk>",
+              "continuing_subword_prefix": null, "end_of_word_suffix": null, "fuse_unk": false,
+              "byte_fallback": true, "ignore_merges": false, "vocab": {}, "merges": []}})");
   const std::u32string& symbols = vocabulary.symbols();
   const bool underlined = symbols.find(kUnderline) == std::u32string::npos;
   const std::string underline = encode_utf8({&kUnderline, 1});
-  Json tokens = Json::object();
+  Json& tokens = file["model"]["vocab"];
   for (std::size_t token = 0; token < symbols.size(); ++token) {
     const std::string text = encode_utf8(symbols.substr(token, 1));
     tokens[underlined && text == " " ? underline : text] = token;
   }
+  if (!underlined) return file;
   const auto replace = [](const std::string& from, const std::string& to) {
     return Json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
   };
-  Json decoders = Json::array();
-  if (underlined) decoders.push_back(replace(underline, " "));
-  for (const char* type : {"ByteFallback", "Fuse"}) decoders.push_back({{"type", type}});
-  return {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"padding", nullptr},
-          {"added_tokens", Json::array()},
-          {"normalizer", underlined ? replace(" ", underline) : Json()},
-          {"pre_tokenizer", nullptr},
-          {"post_processor", nullptr},
-          {"decoder", {{"type", "Sequence"}, {"decoders", decoders}}},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            // In transformers, too, a character outside the vocabulary is then an error.
-            {"unk_token", "<unk>"},
-            {"continuing_subword_prefix", nullptr},
-            {"end_of_word_suffix", nullptr},
-            {"fuse_unk", false},
-            {"byte_fallback", true},  // llama.cpp recognises the format by it
-            {"ignore_merges", false},
-            {"vocab", tokens},
-            {"merges", Json::array()}}}};
+  file["normalizer"] = replace(" ", underline);
+  Json& decoders = file["decoder"]["decoders"];
+  decoders.insert(decoders.begin(), replace(underline, " "));
+  return file;
 }
 
 nlohmann::ordered_json hugging_face_tokenizer_config(Index context) {

@@ -31,7 +31,7 @@ std::string file_bytes(const std::string& header, const std::string& data = "") 
 }
 
 Safetensors parse(const std::string& bytes) {
-  return Safetensors::parse(std::as_bytes(std::span(bytes)), "model.safetensors");
+  return Safetensors::parse(bytes, "model.safetensors");
 }
 
 template <class Number>

@@ -24,15 +24,13 @@ std::string content(std::span<const File> files, std::string_view name) {
 }  // namespace
 
 Opened open_checkpoint(std::span<const File> files) {
-  Opened opened;
-  opened.checkpoint = read_checkpoint_texts(content(files, kConfigFile), kConfigFile,
-                                            content(files, kTokenizerFile), kTokenizerFile);
-  Safetensors weights;
+  std::vector<std::string> weights;
   for (const File& file : files) {
-    if (is_weights(file))
-      weights.add(Safetensors::parse(std::as_bytes(std::span(file.bytes)), file.name));
+    if (is_weights(file)) weights.emplace_back(file.name);
   }
-  read_weights(weights, opened.checkpoint.model->parameters());
+  const auto read = [&](const std::string& name) { return content(files, name); };
+  Opened opened;
+  opened.checkpoint = read_checkpoint(read, weights);
   const auto state = std::ranges::find(files, "trainer_state.json", &File::name);
   if (state != files.end()) opened.step = whole_number(parse_json(state->bytes), "step");
   return opened;
