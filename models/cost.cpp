@@ -11,9 +11,8 @@ namespace headcount {
 namespace {
 
 // Number of layers that have the attention at `place` of the cycle.
-Index layers_at(const ModelPlan& model, std::size_t place) {
-  const auto length = std::ssize(model->cycle), first = static_cast<std::ptrdiff_t>(place);
-  return first < model->layers ? (model->layers - 1 - first) / length + 1 : 0;
+Index layers_at(const ModelPlan& model, Index place) {
+  return (model->layers - 1 - place) / std::ssize(model->cycle) + 1;
 }
 
 // Adds what `layers` equal layers keep.
@@ -48,7 +47,7 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     row.decodes = form + 1 == computed;
     row.layers = model->layers;
     std::string suffix;
-    for (std::size_t place = 0; place < cycle.size(); ++place) {
+    for (Index place = 0; place < std::ssize(cycle); ++place) {
       const AttentionPlan& attention = model->cycle[place];
       const AttentionCosts& one = cycle[place][std::min(form, cycle[place].size() - 1)];
       const std::string own = one.name.substr(attention.kind().name.size());
@@ -61,7 +60,7 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
       row.costs.decode_expansion_macs += layers * one.expansion_macs;
       add_kept(row.costs, attention, layers);
       for (const Kept& kept : kept_by_block(*model, attention)) {
-        const Count weights = layers * canon_weights(kept);
+        const Count weights = layers * Count(kept.heads + 1) * kept.width;  // of a Canon layer
         row.costs.parameters += weights;
         row.costs.linear_macs_per_token += weights;
       }
@@ -92,7 +91,7 @@ double bytes_of_number(const Kept& kept, const CacheRounding& rounding) {
 Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheRounding& rounding) {
   require_parts(model, rounding);
   Count all;
-  for (std::size_t place = 0; place < model->cycle.size(); ++place) {
+  for (Index place = 0; place < std::ssize(model->cycle); ++place) {
     const AttentionPlan& layer = model->cycle[place];
     const CacheOptions options = {
         .capacity = context, .rounding = rounding, .window = layer.window};

@@ -26,7 +26,7 @@ std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   // processed.
   if (length() + count > model_->plan()->context || chunk_at(0) == count) return decode(tokens);
   const Index width = model_->vocabulary();
-  logits_.resize(tokens.size() * static_cast<std::size_t>(width));
+  logits_.resize(tokens.size() * width);
   std::vector<std::int32_t> next;
   for (Index t = 0, n = 0; t < count; t += n) {
     n = chunk_at(t);
@@ -50,10 +50,6 @@ Decoder Decoder::repeat(Index sequences) const {
   for (std::size_t layer = 0; layer < caches_.size(); ++layer)
     copy.caches_[layer].copy_first(caches_[layer]);
   return copy;
-}
-
-void Decoder::clear() {
-  for (LayerCache& cache : caches_) cache.set_length(0);
 }
 
 Index Decoder::cache_bytes() const {

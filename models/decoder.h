@@ -36,7 +36,6 @@ class Decoder {
   std::span<const Real> feed(std::span<const std::int32_t> tokens);
   /// Decoder of `sequences` copies of the first sequence, which thus share one prefill.
   Decoder repeat(Index sequences) const;
-  void clear();  ///< forgets all tokens, keeps the memory
 
   Index length() const { return caches_.front().length(); }  ///< tokens fed
   Index cache_bytes() const;  ///< bytes allocated for all layers and sequences

@@ -103,12 +103,11 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
   std::vector<Memory> kept(plan_->cycle.size());  // of the layers that others may share
   std::optional<Var> first_values;
   std::vector<Var*> carried = {&x};
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+  for (Index layer = 0; layer < plan_->layers; ++layer) {
     const Block& block = blocks_[layer];
-    const std::size_t place = plan_->place(static_cast<Index>(layer));
+    const Index place = plan_->place(layer), writer = plan_->writers[place];
     Memory memory = memory_of(layer);
-    if (const std::size_t writer = plan_->writers[place]; writer != place)
-      memory = Memory::sharing(kept[writer], memory);
+    if (writer != place) memory = Memory::sharing(kept[writer], memory);
     memory.set_first_values(first_values);
     Var h = block.attention_norm(x);
     if (block.canon_a) h = (*block.canon_a)(h, "canonA", memory);
@@ -172,7 +171,7 @@ std::pair<Var, std::span<const std::int32_t>> counted_rows(Var x,
 Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<AttentionStats> stats,
                           std::span<const std::int32_t> targets) const {
-  const auto memory_of = [&](std::size_t layer) {
+  const auto memory_of = [&](Index layer) {
     return Memory({}, stats.empty() ? nullptr : &stats[layer]);
   };
   const Var x = run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers);
@@ -182,7 +181,7 @@ Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Inde
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<LayerCache> caches, std::span<AttentionStats> stats) const {
   const Index count = std::ssize(tokens) / sequences;
-  const auto memory_of = [&](std::size_t layer) {
+  const auto memory_of = [&](Index layer) {
     return Memory(caches[layer], count, stats.empty() ? nullptr : &stats[layer]);
   };
   const Index before = caches.front().length();
@@ -224,7 +223,7 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,
 Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
                         std::span<const std::int32_t> targets, Index sequences,
                         std::vector<Var>* of_layers) const {
-  const auto memory_of = [&](std::size_t) {
+  const auto memory_of = [&](Index) {
     Memory memory;
     if (of_layers != nullptr) memory.collect_losses_in(*of_layers);
     return memory;

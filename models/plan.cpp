@@ -81,9 +81,9 @@ AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace&
 
 // Place of the layer whose cache the next layer of `cycle` reads: of the nearest one that keeps, or
 // of those with the window that the word names.
-std::size_t find_writer(const LayerSpec& part, const std::vector<AttentionPlan>& cycle) {
+Index find_writer(const LayerSpec& part, const std::vector<AttentionPlan>& cycle) {
   const Index window = part.settings.value("window", Index{0});
-  for (std::size_t i = cycle.size(); i-- > 0;) {
+  for (Index i = std::ssize(cycle); i-- > 0;) {
     if (cycle[i].shares()) continue;
     if (!part.gives("window") || (cycle[i].kind().attends && cycle[i].window == window)) return i;
   }
@@ -113,7 +113,7 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
   const bool scores = has_scores(pattern);
   for (const LayerSpec& part : pattern) {
     try {
-      model.writers.push_back(part.shares() ? find_writer(part, cycle) : cycle.size());
+      model.writers.push_back(part.shares() ? find_writer(part, cycle) : std::ssize(cycle));
       cycle.push_back(part.shares() ? cycle[model.writers.back()].sharing()
                                     : resolve_part(part, given, place, scores));
       check_layer(cycle.back());
@@ -132,9 +132,8 @@ void check_value_residual(const ResolvedModel& model) {
     return layer.value_residual != 0 && !layer.shares();
   };
   if (std::ranges::none_of(model.cycle, mixes)) return;
-  const auto count = std::ssize(model.cycle);
   for (Index layer = 1; layer < model.layers; ++layer) {
-    if (mixes(model.cycle[static_cast<std::size_t>(layer % count)])) return;
+    if (mixes(model.layer_attention(layer))) return;
   }
   require_setting(false,
                   "`value-residual` mixes values of the first layer into later ones, and no layer "

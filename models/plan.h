@@ -39,24 +39,20 @@ struct ResolvedModel : ModelSettings {
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
   /// For each place of the cycle the place of the layer whose cache it reads: its own, or an
   /// earlier one if it shares.
-  std::vector<std::size_t> writers;
+  std::vector<Index> writers;
   /// Settings that its layers use, with their values; resolving them gives this model again.
   nlohmann::ordered_json settings;
 
   const AttentionPlan& layer_attention(Index layer) const { return cycle[place(layer)]; }
   /// Place of a layer in the cycle.
-  std::size_t place(Index layer) const { return static_cast<std::size_t>(layer) % cycle.size(); }
+  Index place(Index layer) const { return layer % std::ssize(cycle); }
   /// The layer whose cache a layer reads: itself, or an earlier one if it shares.
-  Index writer(Index layer) const {
-    return layer - static_cast<Index>(place(layer) - writers[place(layer)]);
-  }
+  Index writer(Index layer) const { return layer - place(layer) + writers[place(layer)]; }
 };
 
 /// States of the Canon layers A, C and D of a block, outside of its attention, in the cache of its
 /// layer: of "canonD_up" and others the last taps - 1 inputs of all channels.
 std::vector<Kept> kept_by_block(const ResolvedModel& model, const AttentionPlan& layer);
-/// Weights of the Canon layer with the state `kept`: one a tap and channel.
-inline Count canon_weights(const Kept& kept) { return Count(kept.heads + 1) * kept.width; }
 
 /// Resolved model, constant. Only `resolve_model` makes one.
 class ModelPlan {

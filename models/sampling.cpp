@@ -71,6 +71,13 @@ std::vector<TokenProbability> likeliest_tokens(std::span<const Real> logits, Ind
   return list;
 }
 
+bool is_stopped(std::span<const std::int32_t> text,
+                const std::vector<std::vector<std::int32_t>>& stops) {
+  return std::ranges::any_of(stops, [&](const auto& stop) {
+    return stop.size() <= text.size() && std::ranges::equal(stop, text.last(stop.size()));
+  });
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -80,7 +87,7 @@ class Generator {
  public:
   Generator(const LanguageModel& model, std::span<const std::int32_t> prompt,
             const GenerationOptions& options)
-      : model_(model), options_(options), tape_(model.parameters()) {
+      : model_(model), options_(options), prompt_(std::ssize(prompt)), tape_(model.parameters()) {
     if (prompt.empty()) throw ShapeError("the prompt must have at least one character");
     const Index context = model.plan()->context;
     if (std::ssize(prompt) > context && !options.slide) {
@@ -92,16 +99,37 @@ class Generator {
     texts_.assign(options.decode.sequences, {prompt.begin(), prompt.end()});
   }
 
-  bool beyond_context() const {
-    return std::ssize(texts_.front()) - start_ > model_.plan()->context;
+  GenerationResult run(const std::function<void(Index, std::int32_t)>& on_token) {
+    const Index sequences = options_.decode.sequences, context = model_.plan()->context;
+    const Index width = model_.vocabulary();
+    GenerationResult result;
+    result.texts.resize(sequences);
+    const auto ended = [&](const auto& text) { return is_stopped(text, options_.stops); };
+    for (Index i = 0; i < options_.tokens; ++i) {
+      const Clock::time_point begin = Clock::now();
+      const std::span<const Real> logits = next();
+      for (Index b = 0; b < sequences; ++b) {
+        const std::int32_t token =
+            sample_token(logits.subspan(b * width, width), options_.sampling, prompt_ + i, b);
+        texts_[b].push_back(token);  // of an ended text as well: all have one length
+        if (ended(result.texts[b])) continue;
+        result.texts[b].push_back(token);
+        if (on_token) on_token(b, token);
+      }
+      if (decoder_) result.cache_bytes = std::max(result.cache_bytes, decoder_->cache_bytes());
+      (i == 0 ? result.prefill_seconds : result.decode_seconds) +=
+          std::chrono::duration<double>(Clock::now() - begin).count();
+      if (std::ranges::all_of(result.texts, ended)) break;
+      // No token follows the last one, so the text may end with a full context.
+      if (i + 1 == options_.tokens || std::ssize(texts_.front()) - start_ <= context) continue;
+      if (!options_.slide) break;
+      start_ += (context + 1) / 2;  // the newer half of the context stays
+      decoder_.reset();
+    }
+    return result;
   }
 
-  // Makes room for more tokens: the newer half of the context stays.
-  void slide() {
-    start_ += (model_.plan()->context + 1) / 2;
-    decoder_.reset();
-  }
-
+ private:
   // Logits [sequences, vocabulary] of the next token of each text.
   std::span<const Real> next() {
     // At first all texts equal the prompt, so only one of them goes through the model.
@@ -130,12 +158,9 @@ class Generator {
     return logits_;
   }
 
-  void append(Index sequence, std::int32_t token) { texts_[sequence].push_back(token); }
-  Index cache_bytes() const { return decoder_ ? decoder_->cache_bytes() : 0; }
-
- private:
   const LanguageModel& model_;
   const GenerationOptions& options_;
+  Index prompt_;  // tokens
   Tape tape_;
   std::optional<Decoder> decoder_;
   std::vector<std::vector<std::int32_t>> texts_;
@@ -146,44 +171,10 @@ class Generator {
 
 }  // namespace
 
-bool is_stopped(std::span<const std::int32_t> text,
-                const std::vector<std::vector<std::int32_t>>& stops) {
-  return std::ranges::any_of(stops, [&](const auto& stop) {
-    return stop.size() <= text.size() && std::ranges::equal(stop, text.last(stop.size()));
-  });
-}
-
 GenerationResult generate(const LanguageModel& model, std::span<const std::int32_t> prompt,
                           const GenerationOptions& options,
                           const std::function<void(Index, std::int32_t)>& on_token) {
-  Generator generator(model, prompt, options);
-  GenerationResult result;
-  result.texts.resize(options.decode.sequences);
-  const Index width = model.vocabulary();
-  for (Index i = 0; i < options.tokens; ++i) {
-    const Clock::time_point begin = Clock::now();
-    const std::span<const Real> logits = generator.next();
-    for (Index b = 0; b < options.decode.sequences; ++b) {
-      const std::int32_t token = sample_token(logits.subspan(b * width, width), options.sampling,
-                                              std::ssize(prompt) + i, b);
-      generator.append(b, token);  // to an ended text as well: all have one length
-      if (is_stopped(result.texts[b], options.stops)) continue;
-      result.texts[b].push_back(token);
-      if (on_token) on_token(b, token);
-    }
-    result.cache_bytes = std::max(result.cache_bytes, generator.cache_bytes());
-    (i == 0 ? result.prefill_seconds : result.decode_seconds) +=
-        std::chrono::duration<double>(Clock::now() - begin).count();
-    if (std::ranges::all_of(result.texts,
-                            [&](const auto& text) { return is_stopped(text, options.stops); }))
-      break;
-    // No token follows the last one, so the text may end with a full context.
-    if (i + 1 < options.tokens && generator.beyond_context()) {
-      if (!options.slide) break;
-      generator.slide();
-    }
-  }
-  return result;
+  return Generator(model, prompt, options).run(on_token);
 }
 
 }  // namespace headcount
