@@ -17,8 +17,7 @@ AdamW::AdamW(const AdamWSettings& settings, const ParameterStore& parameters)
     : Optimizer(parameters, kMoments), settings_(settings) {}
 
 void AdamW::update(ParameterStore& parameters, const Update& at, Ranks&) {
-  update_by_adamw(settings_, parameters, moments()[0].numbers, moments()[1].numbers, at,
-                  [](ParameterId) { return true; });
+  update(parameters, at, [](ParameterId) { return true; });
 }
 
 SettingList adamw_settings() {
@@ -36,10 +35,9 @@ AdamWSettings read_adamw(const Given& given) {
           .weight_decay = given.number("weight-decay")};
 }
 
-void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
-                     const ParameterNumbers& means, const ParameterNumbers& squares,
-                     const Update& at, const std::function<bool(ParameterId)>& trains) {
-  const auto& [beta1, beta2, weight_decay, epsilon] = settings;
+void AdamW::update(ParameterStore& parameters, const Update& at,
+                   const std::function<bool(ParameterId)>& trains) {
+  const auto& [beta1, beta2, weight_decay, epsilon] = settings_;
   const double learning_rate = at.learning_rate;
   const auto n = static_cast<double>(at.step);
   const auto b1 = static_cast<Real>(beta1), b2 = static_cast<Real>(beta2);
@@ -49,8 +47,8 @@ void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
   const auto tiny = static_cast<Real>(epsilon), factor = static_cast<Real>(at.gradient_scale);
   const auto decayed = static_cast<Real>(1 - learning_rate * weight_decay);
   Real* const x = parameters.all_values().data();
-  Real* const m = means.all().data();
-  Real* const v = squares.all().data();
+  Real* const m = moments()[0].numbers.all().data();
+  Real* const v = moments()[1].numbers.all().data();
   const std::span<const Real> gradients = parameters.complete_gradients();
   const Real* const gradient = gradients.data();
   parallel_chunks(

@@ -22,15 +22,15 @@ class AdamW : public Optimizer {
   AdamW(const AdamWSettings& settings, const ParameterStore& parameters);
   void update(ParameterStore& parameters, const Update& at, Ranks& ranks) override;
 
+ protected:
+  /// Updates the parameters that `trains` accepts.
+  void update(ParameterStore& parameters, const Update& at,
+              const std::function<bool(ParameterId)>& trains);
+
  private:
   AdamWSettings settings_;
 };
 
-/// AdamW's update of the parameters that `trains` accepts, with its first moments, `means`, and its
-/// second, `squares`.
-void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
-                     const ParameterNumbers& means, const ParameterNumbers& squares,
-                     const Update& at, const std::function<bool(ParameterId)>& trains);
 SettingList adamw_settings();
 AdamWSettings read_adamw(const Given& given);
 

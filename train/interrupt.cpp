@@ -74,13 +74,6 @@ void catch_interrupts() {
   }
 }
 
-void interrupt(int signal) {
-  if (caught != 0) return;
-  caught_at = milliseconds();  // before `caught`: a handler that runs in between reads both
-  int none = 0;
-  caught.compare_exchange_strong(none, signal);
-}
-
 int interrupt_signal() {
   raise_if_told();
   return caught;

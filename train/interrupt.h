@@ -22,9 +22,6 @@ class InterruptedError : public Error {
 /// SIGINT, SIGTERM or SIGHUP a second later or more ends the process at once.
 void catch_interrupts();
 
-/// Acts as if `signal` had been caught, because another rank has caught it.
-void interrupt(int signal);
-
 /// The signal that asked training to stop, or 0. With HEADCOUNT_STOP_AT=STEP:SIGNAL in the
 /// environment, which tests set, the process first sends itself the signal with this number, once:
 /// after its step STEP, counted over all runs, or in the evaluation that belongs to this step.

@@ -1,7 +1,6 @@
 #include "train/muon.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -12,9 +11,6 @@
 namespace headcount {
 
 namespace {
-
-// AdamW uses both for the parameters that it trains; Muon uses the first alone.
-constexpr std::array<std::string_view, 2> kMoments = {"first_moment", "second_moment"};
 
 SettingList muon_settings() {
   const MuonSettings standard;
@@ -137,7 +133,7 @@ std::span<const Real> orthogonalize(std::span<Real> x, Index rows, Index cols,
 
 Muon::Muon(const MuonSettings& settings, const AdamWSettings& others,
            const ParameterStore& parameters)
-    : Optimizer(parameters, kMoments), settings_(settings), others_(others) {
+    : AdamW(others, parameters), settings_(settings) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parameters.maps_features({i})) matrices_.push_back({i});
   }
@@ -146,9 +142,8 @@ Muon::Muon(const MuonSettings& settings, const AdamWSettings& others,
 }
 
 void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
-  const ParameterNumbers &first = moments()[0].numbers, &second = moments()[1].numbers;
-  update_by_adamw(others_, parameters, first, second, at,
-                  [&](ParameterId id) { return !parameters.maps_features(id); });
+  AdamW::update(parameters, at, [&](ParameterId id) { return !parameters.maps_features(id); });
+  const ParameterNumbers& momentum = moments()[0].numbers;  // the second moments are AdamW's alone
   const double rate = settings_.learning_rate * at.of_peak;
   const auto keep = static_cast<Real>(1 - rate * settings_.weight_decay);
   const auto apply = [&](ParameterId id, std::span<const Real> orthogonal) {
@@ -167,7 +162,7 @@ void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
   parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int thread) {
     const ParameterId id = matrices_[static_cast<std::size_t>(task)];
     const std::span<const Real> gradient = std::as_const(parameters).gradient(id);
-    const std::span<Real> m = first.of(id);
+    const std::span<Real> m = momentum.of(id);
     auto& [u, scratch] = scratch_[static_cast<std::size_t>(thread)];
     u.resize(m.size());
     for (std::size_t i = 0; i < u.size(); ++i) {

@@ -18,7 +18,7 @@ struct MuonSettings {
 /// It trains the matrices that map features to features. Tables with a row per token or position
 /// (embeddings, learned positions, the head), norms, biases, vectors and convolutions are trained
 /// by AdamW.
-class Muon : public Optimizer {
+class Muon : public AdamW {
  public:
   Muon(const MuonSettings& settings, const AdamWSettings& others, const ParameterStore& parameters);
   /// Ranks take the matrices in turn, and exchange what they orthogonalised.
@@ -30,7 +30,6 @@ class Muon : public Optimizer {
   };
 
   MuonSettings settings_;
-  AdamWSettings others_;
   std::vector<ParameterId> matrices_;  // the most expensive first, so that threads end together
   std::vector<Scratch> scratch_;       // by thread; kept, so that later steps allocate nothing
   std::vector<Real> exchanged_;        // orthogonalised matrices, one rank's after the other's
