@@ -49,6 +49,8 @@ struct TrainOptions : TrainSettings {
   ModelPlan model;
   CorpusOptions corpus;
   OptimizerPlan optimizer;
+
+  Index tokens_per_step() const { return batch * accumulate * model->context; }
 };
 
 /// Settings of a training run, including those of its model, its text and its optimizer.

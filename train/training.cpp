@@ -118,7 +118,7 @@ void Training::complete(const StepResult& result) {
     try {
       evaluate_model();
     } catch (const InterruptedError&) {
-      log_.save_unevaluated(learner_, result);
+      log_.save(learner_, result, loss, true);
       throw;
     }
     evaluation = outcome_.validation;
@@ -135,7 +135,7 @@ void Training::complete(const StepResult& result) {
   const bool saves_best = best && options_.checkpoint_every > 0;
   if (due(options_.checkpoint_every, step) || outcome_.stopped || saves_best || signal != 0 ||
       log_.wants_checkpoint())
-    log_.save(learner_, step, loss);
+    log_.save(learner_, result, loss, false);
   if (signal != 0 && !ended(step)) stop(signal, "after step " + std::to_string(step));
 }
 
@@ -161,8 +161,7 @@ double TrainingOutcome::median_milliseconds() const {
 
 double tokens_per_second(const TrainOptions& options, Index steps, double seconds) {
   if (steps == 0) return 0;
-  return static_cast<double>(steps * options.batch * options.accumulate * options.model->context) /
-         seconds;
+  return static_cast<double>(steps * options.tokens_per_step()) / seconds;
 }
 
 TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,

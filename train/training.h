@@ -40,10 +40,10 @@ class TrainingLog {
   virtual void log(const StepResult&, const std::optional<Evaluation>&, bool /*stopped*/) {}
   /// Returns true if the step under way is to end with a checkpoint, even if none is due.
   virtual bool wants_checkpoint() const { return false; }
-  /// Saves a checkpoint after `step`, with the validation loss if it was evaluated.
-  virtual void save(const Learner&, Index /*step*/, std::optional<double> /*validation_loss*/) {}
-  /// Saves a checkpoint after a step that is not logged, because a signal stopped its evaluation.
-  virtual void save_unevaluated(const Learner&, const StepResult&) {}
+  /// Saves a checkpoint after a step, with the validation loss if it was evaluated. `stopped`: a
+  /// signal stopped the evaluation that is due, and the step is not logged yet.
+  virtual void save(const Learner&, const StepResult&, std::optional<double> /*validation_loss*/,
+                    bool /*stopped*/) {}
   /// Called when the run ends because it diverged.
   virtual void diverged() {}
 };

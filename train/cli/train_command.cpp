@@ -314,10 +314,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   std::optional<FolderLock> lock;
   Index steps_before = options.steps;
   if (resumes) {
-    if (writes) {
-      lock.emplace(run);
-      RunFolder::finish_replacement(run);
-    }
+    if (writes) lock.emplace(run);
     wait_for_all(ranks);
     // Read again, now that the lock keeps other processes from changing them.
     steps_before = read_run_options(run).steps;

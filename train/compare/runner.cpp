@@ -97,7 +97,6 @@ struct Begun {
 // Run that resumes from the checkpoint of an earlier comparison; none if there is no checkpoint or
 // the folder is damaged. Throws OlderCheckpointError if only the newest checkpoint is damaged.
 std::optional<Begun> gone_on(const RunPlan& run, const Corpus& corpus, const FolderLock& lock) {
-  RunFolder::finish_replacement(run.folder);
   if (!find_checkpoint(run.folder)) return std::nullopt;
   try {
     auto [learner, state] = resumed_learner(run.options, run.folder, corpus.vocabulary);

@@ -70,15 +70,6 @@ RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index s
   return {std::move(lock), state, options.keep};
 }
 
-void RunFolder::finish_replacement(const fs::path& path) {
-  const fs::path again = path / kCheckpoints / kAgain;
-  if (!is_there(again)) return;
-  const fs::path place = checkpoint_of(path, saved_step(again));
-  std::error_code error;
-  if (!is_there(place)) fs::rename(again, place, error);
-  if (error) throw WriteError(place, error.value());
-}
-
 fs::path RunFolder::checkpoint(Index step) const { return checkpoint_of(path(), step); }
 
 fs::path RunFolder::sample(Index step) const {
@@ -100,25 +91,15 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
   if (std::exchange(untried_, false)) remove_old();
 }
 
-void RunFolder::save(const Learner& learner, Index step, std::optional<double> validation_loss) {
-  TrainingState next = state_;
-  next.step = step;
-  next.validation_loss = validation_loss;
-  next.unevaluated.reset();
-  if (validation_loss && *validation_loss < next.best.loss) next.best = {step, *validation_loss};
-  save(learner, next);
-}
-
-void RunFolder::save_unevaluated(const Learner& learner, const StepResult& result) {
-  if (state_.unevaluated) return;  // stopped again in the same evaluation: already saved
+void RunFolder::save(const Learner& learner, const StepResult& result,
+                     std::optional<double> validation_loss, bool stopped) {
+  if (stopped && state_.unevaluated) return;  // stopped again in the same evaluation
   TrainingState next = state_;
   next.step = result.step;
-  next.validation_loss.reset();
-  next.unevaluated = result;
-  save(learner, next);
-}
-
-void RunFolder::save(const Learner& learner, TrainingState next) {
+  next.validation_loss = validation_loss;
+  next.unevaluated = stopped ? std::optional(result) : std::nullopt;
+  if (validation_loss && *validation_loss < next.best.loss)
+    next.best = {next.step, *validation_loss};
   next.metrics_bytes = metrics_bytes_;
   const auto save_in = [&](const fs::path& folder) {
     save_checkpoint(folder, *learner.model, learner.vocabulary, [&](const fs::path& staging) {
@@ -151,7 +132,7 @@ void RunFolder::diverged() {
   const std::vector<fs::path> all = checkpoints_of(path());
   if (!untried_ || state_.step == state_.best.step || all.size() < 2) return;
   write_latest(all[1]);
-  remove_checkpoint(state_.step, {});
+  remove_checkpoint(state_.step);
 }
 
 void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {
@@ -169,7 +150,7 @@ void RunFolder::remove_old() const {
   Index others = 0;
   for (const fs::path& checkpoint : checkpoints_of(path())) {
     const Index step = *step_of(checkpoint);
-    if (step != state_.best.step && ++others > keep_) remove_checkpoint(step, {});
+    if (step != state_.best.step && ++others > keep_) remove_checkpoint(step);
   }
 }
 

@@ -40,11 +40,6 @@ class RunFolder : public TrainingLog {
   static RunFolder resume(FolderLock lock, const TrainingState& state, Index steps,
                           const Corpus& corpus, const std::string& command);
 
-  /// Puts a checkpoint that was to replace one of the same step in its place, if the process that
-  /// saved it was stopped between the two. Call it under the folder's lock, before the state is
-  /// read. Throws DataError, WriteError.
-  static void finish_replacement(const std::filesystem::path& path);
-
   const std::filesystem::path& path() const { return lock_.folder(); }
   std::filesystem::path checkpoint(Index step) const;
   std::filesystem::path sample(Index step) const;
@@ -66,9 +61,10 @@ class RunFolder : public TrainingLog {
   /// shown that its weights give finite losses, older ones are removed, except the best and as many
   /// of the newest as the setting `keep` says. Throws WriteError, and DataError if the folder of
   /// checkpoints cannot be read; earlier checkpoints are then still there. A resumed run evaluates
-  /// a step that was saved unevaluated, logs it and saves it again.
-  void save(const Learner& learner, Index step, std::optional<double> validation_loss) override;
-  void save_unevaluated(const Learner& learner, const StepResult& result) override;
+  /// a step whose evaluation was stopped, logs it and saves it again; until that is whole, the
+  /// checkpoint that it replaces stays.
+  void save(const Learner& learner, const StepResult& result, std::optional<double> validation_loss,
+            bool stopped) override;
 
   /// Removes the newest checkpoint if its weights gave no loss before the run diverged, so that an
   /// older one is the newest, if there is one. Throws WriteError, DataError.
@@ -76,10 +72,9 @@ class RunFolder : public TrainingLog {
 
  private:
   RunFolder(FolderLock lock, const TrainingState& state, Index keep);
-  void save(const Learner& learner, TrainingState next);
   void write_latest(const std::filesystem::path& checkpoint) const;
   // Removes the checkpoint of a step; `successor`, if not empty, takes its place.
-  void remove_checkpoint(Index step, const std::filesystem::path& successor) const;
+  void remove_checkpoint(Index step, const std::filesystem::path& successor = {}) const;
   void remove_old() const;
 
   FolderLock lock_;

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
-#include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/run/record.h"
@@ -20,12 +19,9 @@ TrainOptions read_run_options(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder) / "config.json";
   if (!is_there(path))
     throw DataError("'", folder, "' is no run folder: it has no config.json; check the path");
-  const std::string text = read_file(path);
-  try {
-    return resolve_training(Given(training_settings(), recorded_settings(parse_json(text))));
-  } catch (const Error& error) {
-    throw DataError(path.string(), ": ", error.what());
-  }
+  return read_json(read_file(path), path.string(), [](const nlohmann::json& config) {
+    return resolve_training(Given(training_settings(), recorded_settings(config)));
+  });
 }
 
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder) {

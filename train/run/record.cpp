@@ -6,6 +6,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
+#include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
 #include "train/run/provenance.h"
 
@@ -53,14 +54,7 @@ std::string working_directory() {
 
 RunRecord read_run_record(const fs::path& folder) {
   const fs::path file = folder / kRecord;
-  const std::string text = read_file(file), damaged = file.string() + " is damaged: ";
-  try {
-    return record_of(parse_json(text));
-  } catch (const DataError& error) {
-    throw DataError(damaged, error.what());
-  } catch (const json::exception& error) {
-    throw DataError(damaged, error.what());
-  }
+  return read_json(read_file(file), file.string() + " is damaged", record_of);
 }
 
 void record_start(const fs::path& folder, RunRecord record, Index from_step, Index steps,

@@ -16,11 +16,6 @@ namespace {
 constexpr const char* kMoments = "optimizer.safetensors";
 constexpr const char* kState = "trainer_state.json";
 
-// trainer_state.json of a checkpoint.
-nlohmann::json state_in(const std::filesystem::path& folder) {
-  return parse_json(read_file(folder / kState));
-}
-
 }  // namespace
 
 nlohmann::ordered_json to_json(const StepResult& result) {
@@ -62,12 +57,8 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
   write_file_durably(folder / kState, json.dump(2) + "\n");
 }
 
-Index saved_step(const std::filesystem::path& folder) {
-  return whole_number(state_in(folder), "step");
-}
-
 std::optional<Index> best_step(const std::filesystem::path& folder) {
-  const nlohmann::json state = state_in(folder);
+  const nlohmann::json state = parse_json(read_file(folder / kState));
   if (state.value("best_step", nlohmann::json()).is_null()) return std::nullopt;
   return whole_number(state, "best_step");
 }
@@ -85,23 +76,15 @@ TrainingState read_training_state(const std::filesystem::path& folder,
     }
   }
   const std::filesystem::path path = folder / kState;
-  const std::string text = read_file(path);
-  try {
-    const nlohmann::json json = parse_json(text);
+  return read_json(read_file(path), path.string(), [](const nlohmann::json& json) {
     TrainingState state;
     state.step = whole_number(json, "step");
     state.metrics_bytes = static_cast<std::uint64_t>(whole_number(json, "metrics_bytes"));
     if (!json.at("best_step").is_null())
       state.best = {whole_number(json, "best_step"), json.at("best_val_loss")};
-    if (json.contains("unevaluated")) {
-      state.unevaluated = step_from(json["unevaluated"]);
-    }
+    if (json.contains("unevaluated")) state.unevaluated = step_from(json["unevaluated"]);
     return state;
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(path.string(), ": ", error.what());
-  } catch (const DataError& error) {
-    throw DataError(path.string(), ": ", error.what());
-  }
+  });
 }
 
 }  // namespace headcount

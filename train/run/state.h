@@ -32,10 +32,6 @@ StepResult step_from(const nlohmann::json& line);
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
                           const ParameterStore& parameters, const Optimizer& optimizer);
 
-/// Steps done by the run when it saved the checkpoint in `folder`, from trainer_state.json. Throws
-/// DataError.
-Index saved_step(const std::filesystem::path& folder);
-
 /// Step of the checkpoint with the lowest validation loss, as the one in `folder` records it; none
 /// if no evaluation was saved before. Throws DataError.
 std::optional<Index> best_step(const std::filesystem::path& folder);

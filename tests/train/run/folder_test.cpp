@@ -37,7 +37,7 @@ class RunFolderOnABadDisk : public testing::Test {
     StepResult result;
     result.step = step;
     folder.log(result, std::nullopt, false);
-    folder.save(learner_, step, std::nullopt);
+    folder.save(learner_, result, std::nullopt, false);
   }
 
   TrainOptions options_ = resolve_training(Given(
@@ -83,18 +83,6 @@ TEST_F(RunFolderOnABadDisk, LosesNoCheckpointWhicheverCallFails) {
   EXPECT_GT(names, 2 * 14);  // a checkpoint is that many calls at least
 }
 
-TEST_F(RunFolderOnABadDisk, TakesACheckpointThatWasToReplaceOneOfItsStep) {
-  RunFolder folder = new_run("run");
-  save(folder, 1);
-  const fs::path again = folder.path() / "checkpoints" / kAgain;
-  RunFolder::finish_replacement(folder.path());  // nothing to do
-  fs::rename(folder.checkpoint(1), again);       // as after a stop between two renames
-  EXPECT_FALSE(find_checkpoint(folder.path()));
-  RunFolder::finish_replacement(folder.path());
-  EXPECT_EQ(find_checkpoint(folder.path()), folder.checkpoint(1));
-  EXPECT_FALSE(fs::exists(again));
-}
-
 TEST_F(RunFolderOnABadDisk, RemovesOldCheckpointsOnlyOnceTheNewOneIsThere) {
   RunFolder folder = new_run("run");
   save(folder, 1);
@@ -109,7 +97,7 @@ TEST_F(RunFolderOnABadDisk, RemovesOldCheckpointsOnlyOnceTheNewOneIsThere) {
   save(folder, 4);
   EXPECT_FALSE(fs::exists(folder.checkpoint(1)));
   EXPECT_TRUE(fs::exists(folder.checkpoint(3)));
-  folder.save(learner_, 5, 2.0);  // with a validation loss
+  folder.save(learner_, {.step = 5}, 2.0, false);  // with a validation loss
   EXPECT_FALSE(fs::exists(folder.checkpoint(3)));
   EXPECT_TRUE(fs::exists(folder.checkpoint(4)));
 }
