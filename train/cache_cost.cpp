@@ -147,8 +147,6 @@ std::vector<Column<CostAt>> ConfigCost::columns() const {
   return all;
 }
 
-std::vector<std::string> ConfigCost::csv() const { return csv_lines(columns(), at_); }
-
 Json ConfigCost::json() const {
   const CacheNumbersOf numbers = cache_.numbers(question_.contexts.front());
   Json result = {{"model_type", cache_.type},

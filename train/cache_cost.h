@@ -46,7 +46,6 @@ class ConfigCost {
 
   /// Tables with sentences, as text or as Markdown.
   std::string text(Format format) const;
-  std::vector<std::string> csv() const;  ///< lines, one a context
   nlohmann::ordered_json json() const;
   /// What train/view/cost.js draws; the cache has this name.
   nlohmann::ordered_json figures(const std::string& name) const;

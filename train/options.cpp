@@ -11,16 +11,12 @@ namespace headcount {
 
 namespace {
 
-constexpr const char* kAnyForm = "auto";
-
 constexpr Named<Precision> kPrecisions[] = {{"f32", Precision::f32}, {"bf16", Precision::bf16}};
 constexpr Named<Decay> kDecays[] = {{"cosine", Decay::cosine},
                                     {"linear", Decay::linear},
                                     {"constant", Decay::constant},
                                     {"wsd", Decay::wsd}};
 constexpr Named<bool> kNewlines[] = {{"keep", false}, {"unix", true}};
-constexpr Named<CacheLevels> kCacheLevels[] = {{"uniform", CacheLevels::uniform},
-                                               {"normal", CacheLevels::normal}};
 
 // Settings of TrainSettings and CorpusOptions.
 SettingList train_settings() {
@@ -326,118 +322,40 @@ void require_fast(Precision precision, std::string_view remedy) {
                   remedy);
 }
 
-const SettingList& cache_settings() {
-  static const SettingList list = {
-      {"cache-dtype",
-       "number type of the KV cache: " + joined(cache_types(), &CacheTypeRow::name) +
-           "; or types of its parts: k=int4,v=int2 or latent=int4,rope=bf16",
-       parsed<CacheRounding>(), "f32"},
-      {"cache-group", "numbers of a cached row that share a scale; 0: all of a head's row",
-       WholeRange{0}, 0},
-      {"cache-rotate",
-       "on: store queries' and keys' rows, and values', rotated by a Hadamard matrix, which makes "
-       "their numbers nearly normal",
-       kOnOff, "off"},
-      {"cache-levels",
-       "levels of types of 4 bits and fewer: uniform up to the greatest number of a group, or "
-       "those of least error for normal numbers",
-       kCacheLevels,
-       {"normal with cache-rotate on, else uniform",
-        [](const Given& v) { return v.on("cache-rotate") ? "normal" : "uniform"; }}},
-      {"cache-recent", "newest tokens whose rows are cached as computed; 0: none", tokens(0), 0}};
-  return list;
-}
-
-CacheRounding read_rounding(const Given& given) {
-  CacheRounding rounding = CacheRounding::parse(given.text("cache-dtype"));
-  const auto need = [&](const char* name, auto wanted, const char* reason) {
-    if (given.has(name) && !rounding.any_type(wanted))
-      throw SettingError("`", name, "` has no effect with `cache-dtype` ", rounding.text(), ", ",
-                         reason, "; leave it out");
-  };
-  need(
-      "cache-group", [](const CacheTypeRow& row) { return row.scale_bytes > 0; },
-      "whose numbers have no scale");
-  need("cache-levels", &CacheTypeRow::has_levels, "which has its own levels");
-  need(
-      "cache-recent", [](const CacheTypeRow& row) { return row.type != CacheType::real; },
-      "which rounds nothing");
-  rounding.all.group = given.whole("cache-group");
-  rounding.all.rotated = given.on("cache-rotate");
-  rounding.all.levels = given.chosen("cache-levels", kCacheLevels);
-  rounding.all.recent = given.whole("cache-recent");
-  return rounding;
-}
-
-const SettingList& form_settings() {
-  static const SettingList list = [] {
-    SettingList all;
-    for (const AttentionKind* kind : attention_kinds()) {
-      const std::vector<std::string_view> forms =
-          attention_forms(resolve_attention(*kind, Given(attention_settings()), {}));
-      if (forms.size() < 2) continue;
-      std::vector<std::string> names = {kAnyForm};
-      names.insert(names.end(), forms.begin(), forms.end());
-      const Setting setting = {
-          std::string(kind->name),
-          "how to compute from the cache: expanded rebuilds the keys and values of each head, the "
-          "other form uses the cached numbers as they are; auto: the cheaper way",
-          Choices(std::move(names)), kAnyForm};
-      add_settings(all, settings_in(Scope::decoding, {setting}), setting.name);
-    }
-    return all;
-  }();
-  return list;
-}
-
-DecodeOptions read_decode_options(const Given& given) {
-  DecodeOptions options = {.rounding = read_rounding(given)};
-  for (const Setting& setting : form_settings()) {
-    if (!given.has(setting.name)) continue;
-    const std::string form = given.text(setting.name);
-    if (form != kAnyForm) options.forms[setting.name] = form;
-  }
-  return options;
-}
-
 nlohmann::json data_defaults(std::string_view data) {
   const BuiltInCorpus* const built_in = find_built_in(data);
   return built_in == nullptr ? nlohmann::json::object() : built_in->defaults();
 }
 
 const std::vector<Preset>& presets() {
+  const auto with = [](nlohmann::json shared, const char* sizes) {
+    shared.update(nlohmann::json::parse(sizes));
+    return shared;
+  };
   // The two character-level configurations of nanoGPT, which has no flag for most of this.
-  const auto nanogpt = [](const char* sizes) {
-    nlohmann::json settings = nlohmann::json::parse(R"({
+  const auto nanogpt = nlohmann::json::parse(R"({
       "norm": "layer", "activation": "gelu", "positions": "learned", "tie-embeddings": "on",
       "bias": "off", "lr": 1e-3, "min-lr": 1e-4, "warmup": 100, "beta1": 0.9, "beta2": 0.99,
       "weight-decay": 0.1, "grad-clip": 1.0, "eval-every": 250})");
-    settings.update(nlohmann::json::parse(sizes));
-    return settings;
-  };
   // Recipes for Tiny Shakespeare: RoPE, RMSNorm and SwiGLU, as in current models, trained by Muon.
   // `shakespeare` has about as many parameters as nanogpt-cpu, `shakespeare-10m` fewer than
   // nanogpt-gpu. Rates and weight decay were searched on the training part, at the size of
   // `shakespeare`.
-  const auto shakespeare = [](const char* sizes) {
-    nlohmann::json settings = nlohmann::json::parse(R"({
+  const auto shakespeare = nlohmann::json::parse(R"({
       "norm": "rms", "activation": "swiglu", "positions": "rope", "tie-embeddings": "off",
       "context": 256, "batch": 8, "optimizer": "muon", "lr": 1.2e-2, "min-lr": 1e-4,
       "muon-lr": 0.01, "muon-weight-decay": 0.1, "warmup": 100, "beta2": 0.99,
       "weight-decay": 0.1, "eval-every": 250})");
-    settings.update(nlohmann::json::parse(sizes));
-    return settings;
-  };
   static const std::vector<Preset> all = {
-      {"nanogpt-cpu", nanogpt(R"({
+      {"nanogpt-cpu", with(nanogpt, R"({
         "layers": 4, "heads": 4, "dim": 128, "context": 64, "batch": 12, "dropout": 0.0,
         "steps": 2000})")},
-      {"nanogpt-gpu", nanogpt(R"({
+      {"nanogpt-gpu", with(nanogpt, R"({
         "layers": 6, "heads": 6, "dim": 384, "context": 256, "batch": 64, "dropout": 0.2,
         "steps": 5000})")},
-      {"shakespeare", shakespeare(R"({
+      {"shakespeare", with(shakespeare, R"({
         "layers": 4, "heads": 4, "dim": 128, "dropout": 0.0, "steps": 2000})")},
-      {"shakespeare-10m", shakespeare(R"({
+      {"shakespeare-10m", with(shakespeare, R"({
         "layers": 6, "heads": 6, "dim": 192, "dropout": 0.1, "steps": 3000})")},
   };
   return all;

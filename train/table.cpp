@@ -90,12 +90,36 @@ std::string csv_field(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_number_float()) return shortest_text(value.get<double>() + 0.0);  // no "-0"
-  if (!value.is_string()) return value.dump();
-  std::string text = value.get<std::string>();
+  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
   if (!text.empty() && text.find_first_of(" ,\"\r\n") == std::string::npos) return text;
   for (auto at = text.find('"'); at != std::string::npos; at = text.find('"', at + 2))
     text.insert(at, 1, '"');
   return "\"" + text + "\"";
+}
+
+std::string data_table(const nlohmann::ordered_json& rows, Format format) {
+  using Json = nlohmann::ordered_json;
+  std::vector<Json> all;
+  if (rows.is_array()) {
+    all.assign(rows.begin(), rows.end());
+  } else if (format == Format::csv) {
+    all = {rows};
+  } else {
+    for (const auto& [key, value] : rows.items()) all.push_back({{"name", key}, {"value", value}});
+  }
+  std::vector<Column<Json>> columns;
+  for (const auto& [key, first] : all.front().items()) {
+    const auto value = [key = key](const Json& row) { return row.value(key, Json()); };
+    const auto text = [value](const Json& row) {
+      const Json cell = value(row);
+      return cell.is_string() ? cell.get<std::string>() : cell.is_null() ? "" : cell.dump();
+    };
+    columns.push_back({key, key, text, value, first.is_string()});
+  }
+  if (format != Format::csv) return text_table(columns, all, format);
+  std::string text;
+  for (const std::string& line : csv_lines(columns, all)) text += line + "\n";
+  return text;
 }
 
 }  // namespace headcount

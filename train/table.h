@@ -132,4 +132,8 @@ auto json_rows(const std::vector<Column<Row>>& columns, const std::vector<Row>& 
   return all;
 }
 
+/// Table of a JSON array of objects that have the same keys, in CSV, or else as text_table; of one
+/// object, a row of CSV, or else a line for each of its keys.
+std::string data_table(const nlohmann::ordered_json& rows, Format format);
+
 }  // namespace headcount

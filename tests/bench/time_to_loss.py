@@ -66,7 +66,7 @@ class Recipe:
             result = output_of([
                 *self.command, "--seed", str(seed), "--eval-every", str(arguments.every),
                 "--checkpoint-every", "0", "--threads", str(arguments.threads),
-                "--out", os.path.join(folder, "run"), "--quiet", "--json"])
+                "--out", os.path.join(folder, "run"), "--quiet", "--format", "json"])
             with open(os.path.join(folder, "run", "metrics.jsonl")) as file:
                 steps = [json.loads(line) for line in file]
         self.params = result["params"]

@@ -42,7 +42,7 @@ def newest_checkpoint(path):
 
 def our_logits(program, folder, text, work):
     output = work / "logits.safetensors"
-    headcount(program, "eval", "--from", folder, "--data", text, "--logits", output, "--json")
+    headcount(program, "eval", "--from", folder, "--data", text, "--logits", output, "--format", "json")
     tensors = load_file(output)
     return tensors["tokens"].long(), tensors["logits"]
 
@@ -58,7 +58,7 @@ def check_folder(program, folder, work):
     context = model.config.max_position_embeddings
     start = tokenizer.decode([1])
     sampled = json.loads(headcount(program, "sample", "--from", folder, "--prompt", start, "--tokens",
-                                   3 * context, "--json"))
+                                   3 * context, "--format", "json"))
     text = start + sampled["text"]
     file = work / "text.txt"
     file.write_text(text, newline="")

@@ -27,7 +27,7 @@ const tests = {
       engine.call({ do: "plan", settings: { ...sizes, data: "tales", attention } }).cache;
     const sum = (cache) => drawnBytes(cache.layers, sizes.context);
     const { rows } = JSON.parse(headcount("cost", "--layers", "2", "--dim", "32", "--context", "64",
-      "--json"));
+      "--format", "json"));
     for (const attention of ["mha", "gqa", "mqa", "mla", "delta", "v4", "csa"]) {
       const cache = plan(attention);
       const row = rows.find((each) => each.attention === attention);
@@ -130,7 +130,7 @@ const tests = {
         "20", "--temperature", "0", "--cache-dtype", cache);
       assert.ok(sample.includes(text), `${cache}: ${sample} without ${text}`);
       const { rows } = JSON.parse(headcount("cost", "--layers", "1", "--dim", "32", "--context",
-        "64", "--attention", "mla", "--cache-dtype", cache, "--json"));
+        "64", "--attention", "mla", "--cache-dtype", cache, "--format", "json"));
       const { cache_bytes: bytes } = rows.find((row) => row.attention === "mla");
       assert.equal(drawnBytes(layers, 64), bytes, cache);
       return steps.at(-1).probabilities;

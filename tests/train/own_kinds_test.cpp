@@ -22,7 +22,7 @@ class OwnProgram : public testing::Test {
     return {code, file_contents(out), file_contents(err)};
   }
   nlohmann::json json_of(const std::string& line) const {
-    const ProgramResult result = own(line + " --json");
+    const ProgramResult result = own(line + " --format json");
     EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
     return nlohmann::json::parse(result.out);
   }

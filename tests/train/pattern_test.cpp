@@ -19,7 +19,9 @@ class Pattern : public testing::Test {
     EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
     return result.out;
   }
-  json object(const std::string& line) const { return json::parse(output(line + " --json")); }
+  json object(const std::string& line) const {
+    return json::parse(output(line + " --format json"));
+  }
   json train(const std::string& flags) const {
     return object(TrainFolder::train_line(flags + " --quiet"));
   }

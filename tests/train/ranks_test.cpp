@@ -80,7 +80,7 @@ TEST(Ranks, ShareThingsInTheirOrder) {
 TEST(Ranks, TrainTheBitsOfOneProcess) {
   const TrainFolder folder;
   const ProgramResult alone =
-      headcount(folder, 0, train_line("--out alone --threads 2 --json --quiet"));
+      headcount(folder, 0, train_line("--out alone --threads 2 --format json --quiet"));
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
   const json result = json::parse(alone.out);
   ASSERT_GT(result["params"], 2 * GradientExchange::kChunk) << "more than one chunk";
@@ -88,7 +88,7 @@ TEST(Ranks, TrainTheBitsOfOneProcess) {
     const std::string run = "ranks" + std::to_string(ranks);
     const ProgramResult together = headcount(
         folder, ranks,
-        train_line("--json --quiet --out " + run + " --threads " + std::to_string(threads)));
+        train_line("--format json --quiet --out " + run + " --threads " + std::to_string(threads)));
     ASSERT_EQ(together.exit_code, 0) << together.err;
     EXPECT_EQ(together.err, "") << "only the result is said, and once";
     expect_same_run(folder, run, "alone", run);
@@ -205,7 +205,7 @@ TEST(Ranks, StopTogetherAtASignalAndAreResumedByOneProcess) {
 TEST(Ranks, EvaluateToTheBitsOfOneProcess) {
   const TrainFolder folder;
   ASSERT_EQ(headcount(folder, 0, train_line("--out run")).exit_code, 0);
-  const std::string line = "eval --from run --attention-stats --cache-dtype int8 --json";
+  const std::string line = "eval --from run --attention-stats --cache-dtype int8 --format json";
   const ProgramResult alone = headcount(folder, 0, line), three = headcount(folder, 3, line);
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
   ASSERT_EQ(three.exit_code, 0) << three.err;

@@ -67,6 +67,17 @@ TEST(Table, AsJsonHasTheValuesByKey) {
             R"({"name":"","price":12.0,"ripe":true}])");
 }
 
+TEST(Table, OfJsonHasARowForEachObjectOrALineForEachKeyOfOne) {
+  using Json = nlohmann::ordered_json;
+  const Json one = {{"loss", 0.5}, {"note", nullptr}, {"at", {1, 2}}, {"name", "a b"}};
+  EXPECT_EQ(data_table(one, Format::csv), "loss,note,at,name\n0.5,,\"[1,2]\",\"a b\"\n");
+  EXPECT_EQ(data_table(one, Format::text),
+            "name  value\nloss    0.5\nnote\nat    [1,2]\nname    a b\n");
+  const Json two = Json::array({{{"name", "x"}, {"n", 1}}, {{"name", "y"}, {"n", 20}}});
+  EXPECT_EQ(data_table(two, Format::csv), "name,n\nx,1\ny,20\n");
+  EXPECT_EQ(data_table(two, Format::text), "name   n\nx      1\ny     20\n");
+}
+
 TEST(Table, ShowsTheSelectedColumnsInTheirOrder) {
   EXPECT_EQ(csv_lines(selected(columns(), {"ripe", "weight", "name"}), {kFruits[0]}),
             (Strings{"ripe,name", "yes,fig"}));

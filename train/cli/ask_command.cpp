@@ -29,7 +29,7 @@ const std::vector<Flag> kAskFlags = {
     kBestFlag,
     {"text", "your question, up to where the answer begins; -: the line on standard input", true},
     kAllowNonFinite,
-    {"json", "print one JSON object instead of text", false}};
+    kFormatFlag};
 
 const SettingList& ask_settings() {
   static const SettingList list =
@@ -176,18 +176,16 @@ void print_questions(const LanguageModel& model, const Corpus& corpus, Index cou
 int ask_command(const std::vector<std::string>& arguments, Ranks&) {
   const CommandLine line = parse_command_line(arguments, kAskHelp, ask_settings(), kAskFlags);
   if (line.has("help")) return 0;
+  const Format format = output_format(line);
   const Given given = flags_given(line, ask_settings());
   if (line.has("text") && given.has("questions"))
     throw UsageError("--questions counts those of the model's text; leave it out beside --text");
   use_threads(given);
   const LoadedRun run = load_named_run(line);
   const std::vector<Answered> answers = answers_of(line, run, given);
-  if (line.has("json")) {
-    Json all = Json::array();
-    for (const Answered& answered : answers) all.push_back(to_json(answered, run.vocabulary));
-    std::cout << Json({{"answers", all}}).dump(2) << '\n';
-    return 0;
-  }
+  Json all = Json::array();
+  for (const Answered& answered : answers) all.push_back(to_json(answered, run.vocabulary));
+  if (print_data(format, {{"answers", all}}, all)) return 0;
   if (line.has("text")) {
     print(answers.front(), run.vocabulary);
   } else {

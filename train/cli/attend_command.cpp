@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -8,7 +10,6 @@
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/cli/use_threads.h"
-#include "train/shades.h"
 
 namespace headcount {
 
@@ -16,7 +17,7 @@ const CommandHelp kAttendHelp = {
     "attend", "Draw the attention weights of each head over a text, darker where they are greater.",
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\"\n"
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
-    "--json\n"
+    "--format json\n"
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --cache-dtype int2\n"};
 
 namespace {
@@ -24,13 +25,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::array<const char*, 5> kShades = {"·", "░", "▒", "▓", "█"};
+constexpr std::array<double, 5> kLeast = {0, 0.03, 0.1, 0.3, 0.6};  // weight of each shade
 
 const std::vector<Flag> kAttendFlags = {
     {"from", "run folder or checkpoint folder", true},
     {"text", "text to attend over, no longer than the model's context", true},
     {"out", "also draw the maps to this SVG file", true},
     kAllowNonFinite,
-    {"json", "print one JSON object instead of the maps", false}};
+    kFormatFlag};
 
 struct AttendOptions {
   Index layer = 0, head = 0;
@@ -108,11 +110,10 @@ std::vector<std::string> labels(std::span<const std::int32_t> tokens,
   return all;
 }
 
-// The least weight of each shade.
 std::string legend() {
-  std::string text = "0 ·";
-  for (std::size_t i = 0; i < kWeightShades.size(); ++i)
-    text += ", " + shortest_text(kWeightShades[i]) + " " + kShades[i + 1];
+  std::string text;
+  for (std::size_t i = 0; i < kShades.size(); ++i)
+    text += (i == 0 ? "" : ", ") + shortest_text(kLeast[i]) + " " + kShades[i];
   return text;
 }
 
@@ -127,7 +128,8 @@ void print_map(const HeadMap& map, const std::vector<std::string>& labels) {
     const std::span<const Real> row = map.row(query);
     for (Index key = 0; key < map.length; ++key) {
       const auto weight = static_cast<double>(row[static_cast<std::size_t>(key)]);
-      out += key > query ? " " : kShades[shade(weight, kWeightShades)];
+      const auto shade = std::ranges::upper_bound(kLeast, weight) - kLeast.begin() - 1;
+      out += key > query ? " " : kShades[static_cast<std::size_t>(shade)];
     }
     out += formatted("  %.2f\n", map.entropy(query));
   }
@@ -191,6 +193,7 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
   const CommandLine line =
       parse_command_line(arguments, kAttendHelp, attend_settings(), kAttendFlags);
   if (line.has("help")) return 0;
+  const Format format = output_format(line);
   const Given given = flags_given(line, attend_settings());
   const AttendOptions options = {given.whole("layer"), given.whole("head")};
   const CacheRounding rounding = read_rounding(given);
@@ -207,12 +210,9 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
                    run.model->plan(), options);
   const std::vector<std::string> characters = labels(tokens, run.vocabulary);
   if (line.has("out")) write_file_durably(line.get("out"), svg_of(layers, characters));
-  if (line.has("json")) {
-    Json all = Json::array();
-    for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
-    std::cout << Json({{"text", line.get("text")}, {"layers", all}}).dump(2) << '\n';
-    return 0;
-  }
+  Json all = Json::array();
+  for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
+  if (print_data(format, {{"text", line.get("text")}, {"layers", all}}, all)) return 0;
   std::cout << "a row for each query, a column for each key it reads; weights from " << legend()
             << '\n';
   for (const ShownLayer& layer : layers) {

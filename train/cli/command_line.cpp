@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstring>
-
 // cxxopts is compiled without regular expressions: its own recurse for each character of an
 // argument.
 #define CXXOPTS_NO_REGEX
@@ -15,7 +13,6 @@
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "autograd/base/text.h"
 #include "data/built_in.h"
@@ -67,10 +64,22 @@ void CommandLine::refuse_beside(const std::string& other, const std::vector<std:
   }
 }
 
-UsageError changes_nothing(const std::string& name, const std::string& text,
-                           const std::string& by) {
-  return UsageError("--", name, " ", text, " changes nothing: ", by, " sets another ", name,
-                    "; leave it out");
+void refuse_unread(const CommandLine& line, const SettingList& settings, const WhyUnread& why) {
+  for (const auto& [name, text] : line.settings) {
+    const Setting* const setting = find_setting(settings, name);
+    const std::string reason = setting == nullptr ? "" : why(*setting, text);
+    if (!reason.empty()) throw UsageError("--", name, " ", reason);
+  }
+}
+
+std::string changes_nothing(const std::string& name, const std::string& text,
+                            const std::string& by) {
+  return text + " changes nothing: " + by + " sets another " + name + "; leave it out";
+}
+
+std::string no_effect(const Setting& setting, const std::string& chosen) {
+  return "has no effect with " + chosen +
+         (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
 
 void tell(std::string_view note) {
@@ -89,66 +98,21 @@ constexpr const char* kHeadings[] = {"Attention", "Model",    "Data",       "Opt
                                      "Sampling",  "Decoding", "Cache",      "Display"};
 std::string heading(Scope scope) { return kHeadings[static_cast<std::size_t>(scope)]; }
 
-// Arguments with "--bias off" as "--bias=off": to cxxopts, the word after a flag that can stand
-// alone is another argument. No command has arguments without a flag.
-std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
-                                   const SettingList& settings) {
-  std::vector<std::string> joined;
-  for (const std::string& argument : arguments) {
-    const bool value = !argument.starts_with("-");
-    const Setting* before = value && !joined.empty() && joined.back().starts_with("--")
-                                ? find_setting(settings, std::string_view(joined.back()).substr(2))
-                                : nullptr;
-    const bool help = value && !joined.empty() && joined.back() == "--help";
-    if (help || (before != nullptr && before->traits.bare)) {
-      joined.back() += "=" + argument;
-    } else {
-      joined.push_back(argument);
-    }
-  }
-  return joined;
-}
-
-// A message of cxxopts with plain quotation marks; a terminal may not have its typographic ones.
-std::string plain(std::string message) {
-  for (const std::string_view mark : {"\u2018", "\u2019"}) {
-    for (std::size_t at; (at = message.find(mark)) != std::string::npos;)
-      message.replace(at, mark.size(), "'");
-  }
-  return message;
-}
-
-// The error of `unmatched`, which is no flag of the command: it says what was typed, and what may
-// have been meant. If that is several letters after one dash, -steps, `unmatched` is one of them.
-UsageError unknown_flag(const std::string& unmatched, const std::vector<std::string>& arguments,
+// The error of `word`, an argument at `at` that is no flag of the command: it says what was typed,
+// and what may have been meant.
+UsageError unknown_flag(const std::vector<std::string>& arguments, std::size_t at,
                         const std::vector<std::string>& known, const std::string& hint) {
-  if (!unmatched.starts_with('-')) {
-    const auto at = std::ranges::find(arguments, unmatched);
-    const bool follows = at - arguments.begin() >= 2 && !(at - 1)->starts_with('-');
-    const std::string list =
-        follows ? "; commas separate the values of a list: " + *(at - 1) + "," + unmatched : "";
-    return UsageError("'", unmatched, "' is not a flag", list, hint);
+  const std::string& word = arguments[at];
+  if (!word.starts_with('-')) {
+    const std::string before = at >= 2 ? arguments[at - 1] : "-";
+    const std::string list = before.starts_with('-')
+                                 ? ""
+                                 : "; commas separate the values of a list: " + before + "," + word;
+    return UsageError("'", word, "' is not a flag", list, hint);
   }
-  const auto has_letter = [&](const std::string& argument) {
-    return argument.starts_with('-') && !argument.starts_with("--") &&
-           argument.find(unmatched.back()) != argument.npos;
-  };
-  const auto whole = std::ranges::find_if(arguments, has_letter);
-  const bool letter = unmatched.size() == 2 && whole != arguments.end();
-  const std::string typed = (letter ? *whole : unmatched).substr(0, unmatched.find('='));
+  const std::string typed = word.substr(0, word.find('='));
   const std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
   return UsageError("unknown flag ", typed, hint, suggestion(name, known, "--"));
-}
-
-// Throws UsageError if the value of `flag` is the next flag: its own was forgotten.
-void refuse_flag_as_value(const std::string& flag, const std::string& value,
-                          const std::vector<std::string>& arguments,
-                          const std::vector<std::string>& known) {
-  if (!value.starts_with("--")) return;
-  const std::string joined = "--" + flag + "=" + value, name = value.substr(2, value.find('=') - 2);
-  if (std::ranges::find(known, name) == known.end()) return;
-  if (std::ranges::find(arguments, joined) != arguments.end()) return;
-  throw UsageError("--", flag, " has no value before ", value, "; give it one, or write ", joined);
 }
 
 }  // namespace
@@ -220,11 +184,11 @@ std::string as_flags(std::string_view message) {
 
 namespace {
 
-cxxopts::Options declare(const CommandHelp& command, const SettingList& settings,
-                         const std::vector<Flag>& flags) {
+// The flags as cxxopts lays them out for help.
+cxxopts::Options declared(const CommandHelp& command, const SettingList& settings,
+                          const std::vector<Flag>& flags) {
   cxxopts::Options options("headcount " + command.name, command.summary);
-  options.custom_help("[flags]").set_width(100).allow_unrecognised_options();
-  // Every value is read as text: Setting::value checks ranges, cxxopts would wrap large numbers.
+  options.custom_help("[flags]").set_width(100);
   const std::string run = heading(Scope::run);
   for (const Setting& s : settings) {
     const auto value = cxxopts::value<std::string>();
@@ -253,7 +217,7 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
   };
   std::erase_if(settings, is_rare);
   std::erase_if(flags, is_rare);
-  const cxxopts::Options options = declare(command, settings, flags);
+  const cxxopts::Options options = declared(command, settings, flags);
   const std::size_t rare = known - settings.size() - flags.size();
   const std::string run = heading(Scope::run);
   std::vector<std::string> groups;
@@ -274,51 +238,54 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
-                               const std::vector<Flag>& flags) {
-  cxxopts::Options options = declare(command, settings, flags);
-  const std::vector<std::string> joined = join_bare(arguments, settings);
-  std::vector<const char*> argv = {"headcount"};
-  for (const std::string& argument : joined) argv.push_back(argument.c_str());
-  CommandLine line;
+                               std::vector<Flag> flags) {
+  flags.push_back({"help", "", true});
   const std::string hint = "; see headcount " + command.name + " --help";
-  try {
-    const cxxopts::ParseResult result = options.parse(static_cast<int>(argv.size()), argv.data());
-    std::vector<std::string> known = {"help"};
-    for (const Setting& s : settings) known.push_back(s.name);
-    for (const Flag& f : flags) known.push_back(f.name);
-    if (!result.unmatched().empty())
-      throw unknown_flag(result.unmatched().front(), joined, known, hint);
-    std::set<std::string> names;
-    for (const cxxopts::KeyValue& given : result.arguments()) {
-      const bool setting = find_setting(settings, given.key()) != nullptr;
-      const auto same = std::ranges::find(flags, given.key(), &Flag::name);
-      const bool several = same != flags.end() && same->several;
-      if (!names.insert(given.key()).second && !several)
-        throw UsageError("--", given.key(), " is given twice; give it once", hint);
-      if (same != flags.end() && !same->takes_value && given.value() != "true")
-        throw UsageError("--", given.key(), " takes no value", hint);
-      refuse_flag_as_value(given.key(), given.value(), joined, known);
-      (setting ? line.settings : line.flags).emplace_back(given.key(), given.value());
+  std::vector<std::string> known;
+  for (const Setting& s : settings) known.push_back(s.name);
+  for (const Flag& f : flags) known.push_back(f.name);
+  const auto flag_in = [&](const std::string& word) {  // its name; empty if the word is no flag
+    const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
+    return std::ranges::find(known, name) == known.end() ? "" : name;
+  };
+  CommandLine line;
+  for (std::size_t at = 0; at < arguments.size(); ++at) {
+    const std::string word = arguments[at] == "-h" ? "--help" : arguments[at];
+    const std::string name = flag_in(word);
+    if (name.empty()) throw unknown_flag(arguments, at, known, hint);
+    const Setting* const setting = find_setting(settings, name);
+    const auto flag = std::ranges::find(flags, name, &Flag::name);
+    const bool takes_value = setting != nullptr || flag->takes_value;
+    const bool bare = name == "help" || (setting != nullptr && setting->traits.bare);
+    std::string value = bare ? (setting != nullptr ? "on" : "usual") : "";
+    if (const std::size_t equals = word.find('='); equals != word.npos) {
+      if (!takes_value) throw UsageError("--", name, " takes no value", hint);
+      value = word.substr(equals + 1);
+    } else if (takes_value &&
+               (!bare || (at + 1 < arguments.size() && !arguments[at + 1].starts_with('-')))) {
+      if (++at == arguments.size())
+        throw UsageError("--", name, " has no value; give it one", hint);
+      value = arguments[at];
+      if (!flag_in(value).empty())
+        throw UsageError("--", name, " has no value before ", value, "; give it one, or write --",
+                         name, "=", value);
     }
-  } catch (const cxxopts::exceptions::exception& error) {
-    throw UsageError(plain(error.what()), hint);
+    if ((setting != nullptr || !flag->several) && (line.has(name) || line.setting(name)))
+      throw UsageError("--", name, " is given twice; give it once", hint);
+    (setting != nullptr ? line.settings : line.flags).emplace_back(name, value);
+    if (setting != nullptr || !flag->several) continue;
+    while (at + 1 < arguments.size() && !arguments[at + 1].starts_with('-'))
+      line.flags.emplace_back(name, arguments[++at]);
   }
   check_paths(line);
   if (line.has("help")) {
     const std::string which = line.get("help");
     if (which != "usual" && which != "all")
       throw UsageError("--help takes no value but all, is '", which, "'", hint);
+    flags.pop_back();
     print_help(command, settings, flags, which == "all");
   }
   return line;
-}
-
-std::vector<Flag> with_format_flags(std::vector<Flag> flags) {
-  flags.push_back({"wide", "show all columns of a table, wider than the terminal", false});
-  flags.push_back({"format", "print results as text, json, csv or markdown", true});
-  flags.push_back({"json", "short for --format json", false});
-  flags.push_back({"csv", "short for --format csv", false});
-  return flags;
 }
 
 std::size_t table_width(const CommandLine& line) {
@@ -332,16 +299,22 @@ std::size_t table_width(const CommandLine& line) {
 }
 
 Format output_format(const CommandLine& line) {
-  line.refuse_beside("json", {"csv", "format"}, ": both say how to print; name one of them");
-  line.refuse_beside("csv", {"format"}, ": both say how to print; name one of them");
-  const std::string name = line.has("json")  ? "json"
-                           : line.has("csv") ? "csv"
-                                             : line.get("format", "text");
+  const std::string name = line.get(kFormatFlag.name, "text");
   constexpr std::string_view kNames[] = {"text", "json", "csv", "markdown"};  // as Format
   const auto found = std::ranges::find(kNames, name);
   if (found == std::end(kNames))
     throw UsageError("--format must be text, json, csv or markdown, is '", name, "'");
   return static_cast<Format>(found - std::begin(kNames));
+}
+
+bool print_data(Format format, const nlohmann::ordered_json& result,
+                const nlohmann::ordered_json& rows) {
+  if (format == Format::json) {
+    std::cout << result.dump(2) << '\n';
+  } else if (format != Format::text) {
+    std::cout << data_table(rows, format);
+  }
+  return format != Format::text;
 }
 
 void put_flags(const CommandLine& line, Given& given) {
@@ -357,7 +330,7 @@ void put_flags(const CommandLine& line, Given& given) {
   given.put("attention", *attention);
   for (const auto& [name, text] : line.settings) {
     if (is_other(name) && given.values()[name] != before[name])
-      throw changes_nothing(name, text, "--attention " + *attention);
+      throw UsageError("--", name, " ", changes_nothing(name, text, "--attention " + *attention));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,7 +21,7 @@ class UsageError : public Error {
 struct Flag {
   std::string name, help;
   bool takes_value = false;
-  bool several = false;  ///< may be given more than once
+  bool several = false;  ///< may be given more than once, and be followed by several words
 };
 
 /// Texts for the help of a subcommand.
@@ -52,8 +53,15 @@ struct CommandLine {
                      const std::string& why) const;
 };
 
-/// Error for a setting that is given although `by` ("--attention mla") sets it to another value.
-UsageError changes_nothing(const std::string& name, const std::string& text, const std::string& by);
+/// Says why a setting has no effect, after its flag, or is empty if it has one.
+using WhyUnread = std::function<std::string(const Setting& setting, const std::string& text)>;
+/// Throws UsageError for the first of `settings` that was given as a flag and has no effect.
+void refuse_unread(const CommandLine& line, const SettingList& settings, const WhyUnread& why);
+/// The reason that `by` ("--attention mla") sets it to another value than `text`.
+std::string changes_nothing(const std::string& name, const std::string& text,
+                            const std::string& by);
+/// The reason that others have it than what `chosen` ("--attention mla") names.
+std::string no_effect(const Setting& setting, const std::string& chosen);
 
 /// Throws UsageError for the path in `flag` if it is empty or not UTF-8, which records need.
 void check_path(const std::string& flag, const std::string& path);
@@ -83,21 +91,28 @@ std::string command_text(const std::string& command, const std::vector<std::stri
 /// A message of the library in which settings, such as `kv-heads`, become flags: --kv-heads.
 std::string as_flags(std::string_view message);
 
-/// `flags` and those that say how results are printed: --wide, --format, and --json and --csv,
-/// which are short for it.
-std::vector<Flag> with_format_flags(std::vector<Flag> flags);
+/// The flag of `output_format`, which every command with results has.
+inline const Flag kFormatFlag = {"format", "print results as text, json, csv or markdown", true};
+/// The flag of `table_width`.
+inline const Flag kWideFlag = {"wide", "show all columns of a table, wider than the terminal",
+                               false};
 /// Width that tables for people may have: 0 (any) with --wide; else that of COLUMNS, of the
 /// terminal or, where there is none, 100 characters.
 std::size_t table_width(const CommandLine& line);
-/// The format that `line` asks for. Throws UsageError for an unknown one, and for several.
+/// The format that `line` asks for. Throws UsageError for an unknown one.
 Format output_format(const CommandLine& line);
+/// Prints `result` as JSON, or the table of its `rows` as CSV or Markdown (see data_table). Returns
+/// false, and prints nothing, for Format::text: then the command says it to people.
+bool print_data(Format format, const nlohmann::ordered_json& result,
+                const nlohmann::ordered_json& rows);
 
-/// Splits the arguments after the subcommand into settings and flags. With --help or --help all
-/// among them it prints help. Throws UsageError: for a flag that is unknown or given twice, and for
-/// a path that is empty or not UTF-8, which records need.
+/// Splits the arguments after the subcommand, "--name value", "--name=value" or "--name", into
+/// settings and flags. With --help or --help all among them it prints help. Throws UsageError: for
+/// a flag that is unknown or given twice, and for a path that is empty or not UTF-8, which records
+/// need.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
-                               const std::vector<Flag>& flags);
+                               std::vector<Flag> flags);
 
 /// Copies into `given` the flags that it knows as settings; they replace its values. Throws
 /// SettingError for a bad value, and UsageError for a flag whose setting the text of --attention

@@ -39,23 +39,25 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<Flag>& compare_flags() {
-  static const std::vector<Flag> flags = with_format_flags(
-      {{"preset", "start from a named set of settings, which flags override: " + preset_names(),
-        true},
-       {"config",
-        "start from the settings in this config.json of a run, except its seed, its attention and "
-        "the sizes of that; flags override them",
-        true},
-       {"out",
-        "folder of all runs and results; default runs/compare-DATA. Processes started with the "
-        "same flags share the runs in it: any number, on all machines that see the folder, at any "
-        "time",
-        true},
-       {"force",
-        "train all runs again, even finished ones; the results of all seeds of this command are "
-        "erased first, and no other process may share the folder",
-        false},
-       {"quiet", "show no progress", false}});
+  static const std::vector<Flag> flags = {
+      {"preset", "start from a named set of settings, which flags override: " + preset_names(),
+       true},
+      {"config",
+       "start from the settings in this config.json of a run, except its seed, its attention and "
+       "the sizes of that; flags override them",
+       true},
+      {"out",
+       "folder of all runs and results; default runs/compare-DATA. Processes started with the "
+       "same flags share the runs in it: any number, on all machines that see the folder, at any "
+       "time",
+       true},
+      {"force",
+       "train all runs again, even finished ones; the results of all seeds of this command are "
+       "erased first, and no other process may share the folder",
+       false},
+      {"quiet", "show no progress", false},
+      kFormatFlag,
+      kWideFlag};
   return flags;
 }
 

@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <iterator>
 #include <optional>
 
 #include "autograd/base/files.h"
-#include "autograd/base/json.h"
 #include "autograd/base/text.h"
-#include "models/checkpoint/durable.h"
+#include "models/checkpoint/contents.h"
 #include "models/released_models.h"
 #include "train/cost_figures.h"
 #include "train/options.h"
 #include "train/units.h"
-#include "train/view/report.h"
 
 namespace headcount {
 
@@ -31,11 +28,7 @@ fs::path file_of(const std::string& path) {
 }
 
 nlohmann::json parsed(const std::string& text, const std::string& name) {
-  try {
-    return parse_json(text);
-  } catch (const DataError& error) {
-    throw DataError(name, ": ", error.what());
-  }
+  return read_json(text, name, [](const nlohmann::json& json) { return json; });
 }
 
 nlohmann::json read_config(const std::string& path) {
@@ -132,7 +125,7 @@ const std::vector<Flag>& config_cost_flags() {
   return flags;
 }
 
-void print_released_models(Format format) {
+CostAnswer costs_of_released_models() {
   struct Row {
     const ReleasedModel* model;
     DrawnCache cache;
@@ -155,31 +148,19 @@ void print_released_models(Format format) {
        [](const Row& row) { return json_number(row.cache.bytes(kContext)); }},
       {"source", "source", [](const Row& row) { return row.model->source; },
        [](const Row& row) { return Json(row.model->source); }, true}};
-  print_as(
-      format, [&](Format shape) { return text_table(columns, rows, shape); },
-      csv_lines(columns, rows), [&] { return json_rows(columns, rows); });
+  const Json all = json_rows(columns, rows);
+  return {"", [=](Format shape) { return text_table(columns, rows, shape); }, all, all};
 }
 
-void print_as(Format format, const std::function<std::string(Format)>& text,
-              const std::vector<std::string>& csv,
-              const std::function<nlohmann::ordered_json()>& json) {
-  if (format == Format::json) {
-    std::cout << json().dump(2) << '\n';
-  } else if (format == Format::csv) {
-    for (const std::string& row : csv) std::cout << row << '\n';
-  } else {
-    std::cout << text(format);
-  }
-}
-
-void print_config_cost(const CommandLine& line) {
+CostAnswer cost_of_config(const CommandLine& line) {
   constexpr std::string_view kRead[] = {"context", "cache-dtype", "cache-group", "cache-recent",
                                         "attention"};
-  for (const auto& [name, text] : line.settings) {
-    if (std::ranges::find(kRead, name) == std::end(kRead))
-      throw UsageError("--", name,
-                       " has no effect with --config, which gives sizes and asks for bytes alone");
-  }
+  const SettingList all = together({model_settings(), cache_settings()});
+  refuse_unread(line, all, [&](const Setting& setting, const std::string&) {
+    return std::ranges::count(kRead, setting.name) > 0
+               ? ""
+               : "has no effect with --config, which gives sizes and asks for bytes alone";
+  });
   const std::string path = line.get("config");
   const ConfigCache cache =
       named_by("config", [&] { return read_config_cache(read_config(path), line.get("as")); });
@@ -187,21 +168,10 @@ void print_config_cost(const CommandLine& line) {
   question.weights = weight_bytes(path);
   cache.require_fit(question.rounding);
   const ConfigCost cost(cache, std::move(question));
-  const auto text = [&](Format format) { return cost.text(format); };
-  write_cost_report(line, "KV cache of " + (path == "-" ? cache.type : path), text,
-                    cost.figures(cache.type));
-  print_as(output_format(line), text, cost.csv(), [&] { return cost.json(); });
-}
-
-void write_cost_report(const CommandLine& line, const std::string& title,
-                       const std::function<std::string(Format)>& table,
-                       const nlohmann::ordered_json& figures) {
-  if (!line.has("report")) return;
-  ReportPart part;
-  part.title = title;
-  part.table = table;
-  part.data = {{"cost", figures}};
-  write_file_durably(line.get("report"), report_page({part}));
+  const Json json = cost.json();
+  return {"KV cache of " + (path == "-" ? cache.type : path),
+          [cost](Format format) { return cost.text(format); }, json, json["contexts"],
+          cost.figures(cache.type)};
 }
 
 }  // namespace headcount

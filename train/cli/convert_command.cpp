@@ -41,7 +41,7 @@ const std::vector<Flag> kConvertFlags = {
      "validation part of the run's own text",
      true},
     kAllowNonFinite,
-    {"json", "print one JSON object instead of text", false}};
+    kFormatFlag};
 
 const SettingList& convert_settings() {
   static const SettingList list = [] {
@@ -57,17 +57,6 @@ const SettingList& convert_settings() {
     return all;
   }();
   return list;
-}
-
-// Throws UsageError for a flag that has no effect on the converted model.
-void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
-  for (const auto& [name, text] : line.settings) {
-    const Setting* const setting = find_setting(model_settings(), name);
-    if (setting != nullptr && !to->settings.contains(name)) {
-      throw UsageError("--", name, " has no effect with --attention ", to->attention,
-                       " (it is for ", joined(setting->only_for), ")");
-    }
-  }
 }
 
 // A model's attention with the settings of its kind: "mla: kv-rank 48, rope-dim 16, ...".
@@ -167,6 +156,7 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   const CommandLine line =
       parse_command_line(arguments, kConvertHelp, convert_settings(), kConvertFlags);
   if (line.has("help")) return 0;
+  const Format format = output_format(line);
   const Given given = flags_given(line, convert_settings());
   for (const char* flag : {"from", "out"}) line.required(flag, "see headcount convert --help");
   if (line.setting("attention") == nullptr)
@@ -184,7 +174,10 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   put_flags(line, wanted);
   const Conversion conversion = convert(*run.model, wanted);
   const ModelPlan& to = conversion.model->plan();
-  refuse_foreign(line, to);
+  refuse_unread(line, model_settings(), [&](const Setting& setting, const std::string&) {
+    return to->settings.contains(setting.name) ? ""
+                                               : no_effect(setting, "--attention " + to->attention);
+  });
   refuse_idle(idle_setting(*line.setting("attention"), to));
   require_savable(to);
 
@@ -202,11 +195,7 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
                                ? text_flags(found_from_here(*run.options, line.get("from")))
                                : " --data " + (text ? shell_word(line.get("data")) : "TEXT");
   save(out, *conversion.model, run.vocabulary);
-  if (line.has("json")) {
-    std::cout << result.dump(2) << '\n';
-  } else {
-    print(result, data);
-  }
+  if (!print_data(format, result, result)) print(result, data);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "models/attention_spec.h"
+#include "models/checkpoint/durable.h"
 #include "models/cost.h"
 #include "models/released_models.h"
 #include "train/cli/command_line.h"
@@ -16,6 +17,7 @@
 #include "train/run/loaded.h"
 #include "train/table.h"
 #include "train/units.h"
+#include "train/view/report.h"
 
 namespace headcount {
 
@@ -26,7 +28,7 @@ const CommandHelp kCostHelp = {
     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
     "  headcount cost --config config.json --context 32k,128k --memory 24GiB\n"
     "  headcount cost --layers 24 --attention mqa/share\n"
-    "  headcount cost --from runs/mla --context 4096 --csv\n",
+    "  headcount cost --from runs/mla --context 4096 --format csv\n",
     {"attention", "heads", "head-dim", "kv-heads", "layers", "dim", "context", "cache-dtype",
      "preset", "config", "from", "list", "report", "memory", "format", "wide"}};
 
@@ -39,7 +41,9 @@ const std::vector<Flag> kCostFlags = {
     {"from", "take the sizes of this run folder, made by headcount train", true},
     {"list", "print the released models that --config knows by name", false},
     {"report", "write a page with the tables, caches drawn to scale, and curves to this file",
-     true}};
+     true},
+    kFormatFlag,
+    kWideFlag};
 
 std::string bytes_text(Count bytes) { return binary_text(static_cast<double>(bytes.value())); }
 
@@ -232,27 +236,8 @@ const SettingList& cost_settings() {
   return list;
 }
 
-}  // namespace
-
-int cost_command(const std::vector<std::string>& arguments, Ranks&) {
-  CommandHelp help = kCostHelp;
-  help.examples += "\nModels for --preset: " + joined(known_models(), &ReleasedModel::name) + '\n';
-  std::vector<Flag> flags = with_format_flags(kCostFlags);
-  flags.insert(flags.end(), config_cost_flags().begin(), config_cost_flags().end());
-  const CommandLine line = parse_command_line(arguments, help, cost_settings(), flags);
-  if (line.has("help")) return 0;
-  line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
-  const Format format = output_format(line);
-  if (line.has("list")) {
-    line.refuse_beside("list", {"config", "preset", "from", "report"}, "; --list stands alone");
-    print_released_models(format);
-    return 0;
-  }
-  if (line.has("config")) {
-    line.refuse_beside("config", {"preset", "from"}, ": both give sizes; name one of them");
-    print_config_cost(line);
-    return 0;
-  }
+// Costs of each attention with the sizes that flags, a preset or a run give.
+CostAnswer costs_of_attentions(const CommandLine& line) {
   for (const Flag& flag : config_cost_flags()) {
     if (line.has(flag.name)) throw UsageError("--", flag.name, " goes with --config");
   }
@@ -273,7 +258,6 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
                                                 : "";
     origin = {before.text("attention"), mark};
   }
-
   const ModelSettings config = read_model_settings(given);
   const CacheRounding rounding = read_rounding(given);
   std::vector<std::string> left_out;
@@ -283,14 +267,39 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   const AttentionKind* const asked =
       parse_attention_spec(given.text("attention")).cycle.front().kind;
-  const auto text = [&](Format shape) {
-    return tables(rows, config, stored_text(rounding), origin, asked, shape, table_width(line));
-  };
-  const std::string source = line.get("preset", line.get("from", "these sizes"));
-  write_cost_report(line, "KV cache of each attention in " + source, text,
-                    figures_of(rows, config.context, rounding));
-  print_as(format, text, csv_lines(columns(), rows),
-           [&] { return json_of(rows, config.layers, config.context, rounding); });
+  const Json json = json_of(rows, config.layers, config.context, rounding);
+  return {"KV cache of each attention in " + line.get("preset", line.get("from", "these sizes")),
+          [=, width = table_width(line)](Format shape) {
+            return tables(rows, config, stored_text(rounding), origin, asked, shape, width);
+          },
+          json, json["rows"], figures_of(rows, config.context, rounding)};
+}
+
+}  // namespace
+
+int cost_command(const std::vector<std::string>& arguments, Ranks&) {
+  CommandHelp help = kCostHelp;
+  help.examples += "\nModels for --preset: " + joined(known_models(), &ReleasedModel::name) + '\n';
+  std::vector<Flag> flags = kCostFlags;
+  flags.insert(flags.end(), config_cost_flags().begin(), config_cost_flags().end());
+  const CommandLine line = parse_command_line(arguments, help, cost_settings(), flags);
+  if (line.has("help")) return 0;
+  line.refuse_beside("list", {"config", "preset", "from", "report"}, "; --list stands alone");
+  line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
+  line.refuse_beside("config", {"preset", "from"}, ": both give sizes; name one of them");
+  const Format format = output_format(line);
+  const CostAnswer answer = line.has("list")     ? costs_of_released_models()
+                            : line.has("config") ? cost_of_config(line)
+                                                 : costs_of_attentions(line);
+  if (line.has("report")) {
+    ReportPart part;
+    part.title = answer.title;
+    part.table = answer.text;
+    part.data = {{"cost", answer.figures}};
+    write_file_durably(line.get("report"), report_page({part}));
+  }
+  if (format == Format::markdown || !print_data(format, answer.json, answer.rows))
+    std::cout << answer.text(format);
   return 0;
 }
 

@@ -45,10 +45,11 @@ int data_command(const std::vector<std::string>& arguments, Ranks&) {
   if (line.has("help")) return 0;
   const BuiltInCorpus& corpus = corpus_named(named ? arguments.front() : "");
   const Given given = flags_given(line, data_settings());
-  for (const auto& [name, text] : line.settings) {
-    if (!find_setting(data_settings(), name)->is_for(corpus.name))
-      throw UsageError("--", name, " has no effect on ", corpus.name, "; leave it out");
-  }
+  refuse_unread(line, data_settings(), [&](const Setting& setting, const std::string&) {
+    return setting.is_for(corpus.name)
+               ? ""
+               : "has no effect on " + std::string(corpus.name) + "; leave it out";
+  });
   const StoryGrammar write = corpus.writer(given.of(corpus_settings(), corpus.name));
   constexpr Index kFew = 120;  // characters
   const Index wanted = given.has("tokens") ? given.whole("tokens") : 0;

@@ -26,7 +26,7 @@ const CommandHelp kEvalHelp = {
     "eval", "Compute loss, bits per character and accuracy of a trained model over a text.",
     "  headcount eval --from runs/mla\n"
     "  headcount eval --from runs/mla --cache-dtype int8\n"
-    "  headcount eval --from runs/mla --data other.txt --window 32 --json\n"};
+    "  headcount eval --from runs/mla --data other.txt --window 32 --format json\n"};
 
 namespace {
 
@@ -42,7 +42,7 @@ const std::vector<Flag> kEvalFlags = {
      "write the tokens of the text's first context and their logits to this safetensors file",
      true},
     kAllowNonFinite,
-    {"json", "print one JSON object instead of text", false}};
+    kFormatFlag};
 
 // Writes the first tokens and what the model predicts after each: "tokens" [length], "logits"
 // [length, vocabulary].
@@ -141,7 +141,7 @@ LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
   return run;
 }
 
-// What --json prints; `change` is what the cache's type changed of the loss, if it was rounded.
+// The result; `change` is what the cache's type changed of the loss, if it was rounded.
 nlohmann::ordered_json json_of(const Evaluation& result, const Corpus& text, const ModelPlan& plan,
                                const Given& given, std::optional<double> change) {
   nlohmann::ordered_json json = {
@@ -185,6 +185,7 @@ void print(const Evaluation& result, const Corpus& text, Index context,
 int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CommandLine line = parse_command_line(arguments, kEvalHelp, eval_settings(), kEvalFlags);
   if (line.has("help")) return 0;
+  const Format format = output_format(line);
   const Given given = flags_given(line, eval_settings());
   const CacheRounding rounding = read_rounding(given);
   const Precision precision = read_precision(given);
@@ -219,13 +220,11 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     result.attention_entropy = exact.attention_entropy;
     change = result.loss - exact.loss;
   }
-  if (line.has("json"))
-    std::cout << json_of(result, text, run.model->plan(), given, change).dump(2) << '\n';
-  else
-    print(result, text, run.model->plan()->context, change);
-  if (change && !line.has("json")) {
-    std::printf("%s\n", cache_bytes_text(run.model->plan(), rounding).c_str());
-  }
+  const ModelPlan& plan = run.model->plan();
+  const nlohmann::ordered_json json = json_of(result, text, plan, given, change);
+  if (print_data(format, json, json)) return 0;
+  print(result, text, plan->context, change);
+  if (change) std::printf("%s\n", cache_bytes_text(plan, rounding).c_str());
   return 0;
 }
 

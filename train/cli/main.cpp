@@ -119,23 +119,6 @@ void open_standard_streams() {
   }
 }
 
-// How the command ended: its exit code, and its error if there was one.
-struct End {
-  int code = 0;
-  std::string error;
-};
-
-template <class Work>
-End end_of(const Work& work) {
-  try {
-    return {work(), ""};
-  } catch (const std::bad_alloc&) {
-    return {1, "out of memory; choose a smaller model, batch or context"};
-  } catch (const std::exception& error) {
-    return {exit_code(error), as_flags(error.what())};
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -145,22 +128,28 @@ int main(int argc, char** argv) {
   // Processes of a comparison share its folder only. The first one of those that a launcher started
   // together prints the results and returns their exit code.
   const bool compares = argc > 1 && argv[1] == kCompareHelp.name;
-  const End end = end_of([&] {
+  int code = 0;
+  std::string error;
+  try {
     if (!compares) ranks = started_ranks();
     const bool first = (compares ? launched_rank() : ranks->rank()) == 0;
     if (!first && std::freopen("/dev/null", "w", stdout) == nullptr)
       throw std::runtime_error("cannot open /dev/null");
-    int code = run({argv + 1, argv + argc}, *ranks);
+    code = run({argv + 1, argv + argc}, *ranks);
     if (compares && !first) code = 0;
     // A full disk is found here at the latest.
     if (!std::cout.flush() || std::fflush(stdout) != 0)
       throw std::runtime_error("cannot write to standard output");
-    return code;
-  });
+  } catch (const std::bad_alloc&) {
+    code = 1;
+    error = "out of memory; choose a smaller model, batch or context";
+  } catch (const std::exception& thrown) {
+    code = exit_code(thrown);
+    error = as_flags(thrown.what());
+  }
   // One rank reports an error that all have.
-  if (!end.error.empty() && ranks->rank() == 0) std::cerr << "headcount: " << end.error << '\n';
-  if (ranks->end(end.code == 0)) return end.code;
-  if (ranks->rank() > 0)
-    std::cerr << "headcount: rank " << ranks->rank() << ": " << end.error << '\n';
-  ranks->abort(end.code);
+  if (!error.empty() && ranks->rank() == 0) std::cerr << "headcount: " << error << '\n';
+  if (ranks->end(code == 0)) return code;
+  if (ranks->rank() > 0) std::cerr << "headcount: rank " << ranks->rank() << ": " << error << '\n';
+  ranks->abort(code);
 }

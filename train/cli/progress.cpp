@@ -1,6 +1,7 @@
 #include "train/cli/progress.h"
 
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,18 @@ bool rewrites_in(ProgressMode mode) {
   const char* const type = std::getenv("TERM");
   const bool able = type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
   return able && isatty(STDERR_FILENO) == 1;
+}
+
+// Peak resident memory of this process, bytes.
+double peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+#ifdef __APPLE__
+  constexpr double kUnit = 1;  // bytes
+#else
+  constexpr double kUnit = 1024;
+#endif
+  return static_cast<double>(usage.ru_maxrss) * kUnit;
 }
 
 }  // namespace
@@ -70,16 +83,46 @@ void Progress::tell(const std::string& line) {
   in_line_ = false;
 }
 
-RunProgress::RunProgress(ProgressMode mode, Index steps, Index tokens_per_step, Index steps_before)
-    : progress_(mode),
-      steps_(steps),
-      tokens_per_step_(tokens_per_step),
-      steps_before_(steps_before),
-      interval_(std::max<Index>(1, steps / kPlainLines)) {}
+RunProgress::RunProgress(ProgressMode mode, const TrainOptions& options, const Learner& learner,
+                         const Corpus& corpus, Index steps_before)
+    : progress_(mode), options_(options), corpus_(corpus), steps_before_(steps_before) {
+  const std::size_t buffers = 2 + learner.optimizer->moments().size();  // values, gradients
+  const Index parameters = learner.model->parameters().element_count();
+  progress_.tell(formatted(
+      "%s: %td parameters, %s with gradients and moments; %s: %td characters to train on, %td to "
+      "evaluate on",
+      options.model->attention.c_str(), parameters,
+      binary_text(static_cast<double>(buffers * sizeof(Real)) * static_cast<double>(parameters))
+          .c_str(),
+      corpus.name.c_str(), std::ssize(corpus.train.tokens), std::ssize(corpus.validation.tokens)));
+}
+
+void RunProgress::tell_estimate(const StepResult& result, double training_seconds) {
+  constexpr Index kMeasured = 3;  // the first is not timed: it takes memory from the system
+  const Index done = result.step - steps_before_, rest = options_.steps - result.step;
+  if (done == 1) first_seconds_ = training_seconds;
+  if (done != kMeasured || rest == 0) return;
+  const double step = (training_seconds - first_seconds_) / (kMeasured - 1);
+  // An evaluation runs forward only, a third of the products of a step.
+  const double evaluation = step * static_cast<double>(std::ssize(corpus_.validation.tokens)) /
+                            static_cast<double>(options_.tokens_per_step()) / 3;
+  const Index every = options_.eval_every;
+  const Index evaluations =
+      1 + (every > 0 ? (options_.steps - 1) / every - result.step / every : 0);
+  const double all =
+      static_cast<double>(rest) * step + static_cast<double>(evaluations) * evaluation;
+  progress_.tell(formatted(
+      "%s %s to go: %s of %.1f ms, %s of %.1f s\n"
+      "measured memory: a step %s, the process %s so far",
+      options_.stops_when_learned() ? "until it has learned, at most" : "about",
+      duration_text(all).c_str(), counted(rest, "step").c_str(), 1e3 * step,
+      counted(evaluations, "evaluation").c_str(), evaluation,
+      binary_text(static_cast<double>(result.bytes)).c_str(), binary_text(peak_memory()).c_str()));
+}
 
 std::vector<std::string> RunProgress::fields(const StepResult& result,
                                              double training_seconds) const {
-  std::vector<std::string> all = {formatted("step %td/%td", result.step, steps_),
+  std::vector<std::string> all = {formatted("step %td/%td", result.step, options_.steps),
                                   "loss " + loss_text(result.loss)};
   if (validation_loss_ && validation_step_ == result.step) {
     all.push_back("val " + loss_text(*validation_loss_));
@@ -88,9 +131,10 @@ std::vector<std::string> RunProgress::fields(const StepResult& result,
   }
   const Index done = result.step - steps_before_;
   if (done > 0) {
-    all.push_back(eta_text(training_seconds, done, steps_ - result.step));
-    all.push_back(formatted("%.0f tokens/s",
-                            static_cast<double>(done * tokens_per_step_) / training_seconds));
+    all.push_back(eta_text(training_seconds, done, options_.steps - result.step));
+    all.push_back(
+        formatted("%.0f tokens/s",
+                  static_cast<double>(done * options_.tokens_per_step()) / training_seconds));
   }
   all.push_back(formatted("lr %.2e", result.learning_rate));
   all.push_back(formatted("grad %.3f", result.gradient_norm));
@@ -103,16 +147,18 @@ void RunProgress::update(const StepResult& result, std::optional<double> validat
     validation_loss_ = validation_loss;
     validation_step_ = result.step;
   }
-  const bool shows = result.step == steps_ || validation_loss;
+  const bool shows = result.step == options_.steps || validation_loss;
   if (progress_.rewrites()) {
     if (shows || progress_.is_due())
       progress_.rewrite(fields(result, training_seconds), kSeparator);
-  } else if (progress_.shown() && (shows || result.step % interval_ == 0 || result.step == 1)) {
+  } else if (shows || result.step == 1 ||
+             result.step % std::max<Index>(1, options_.steps / kPlainLines) == 0) {
     std::string line;
     for (const std::string& field : fields(result, training_seconds))
       line += (line.empty() ? "" : kSeparator) + field;
     progress_.tell(line);
   }
+  tell_estimate(result, training_seconds);
 }
 
 }  // namespace headcount

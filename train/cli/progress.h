@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/corpus.h"
 #include "train/trainer.h"
 
 namespace headcount {
@@ -31,9 +32,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Returns true if anything is shown, and if it is one rewritten line: with `always`, and with
-  /// `automatic` if standard error is a terminal that can.
-  bool shown() const { return shown_; }
+  /// Returns true if progress is one rewritten line: with `always`, and with `automatic` if
+  /// standard error is a terminal that can.
   bool rewrites() const { return rewrites_; }
 
   /// Returns true if the line is rewritten and was not for a tenth of a second.
@@ -49,25 +49,30 @@ class Progress {
   std::chrono::steady_clock::time_point rewritten_{};
 };
 
-/// Progress of a training run: on a terminal the newest step, otherwise one plain line per
-/// interval.
+/// Progress of a training run: what it takes, and on a terminal the newest step, otherwise one
+/// plain line per interval.
 class RunProgress {
  public:
-  /// Progress of a run that has done `steps_before` of its `steps` already. Its speed is measured
-  /// over the remaining steps.
-  RunProgress(ProgressMode mode, Index steps, Index tokens_per_step, Index steps_before = 0);
+  /// Says how large model and text are. The run has done `steps_before` of its steps already; its
+  /// speed is measured over the remaining ones. The arguments must outlive this object.
+  RunProgress(ProgressMode mode, const TrainOptions& options, const Learner& learner,
+              const Corpus& corpus, Index steps_before = 0);
 
-  /// Writes `line` on a line of its own, if progress is shown.
-  void tell(const std::string& line) { progress_.tell(line); }
-  /// Call after each step, with `validation_loss` if the step ended with an evaluation.
+  /// Call after each step, with `validation_loss` if the step ended with an evaluation, and the
+  /// seconds of all steps trained by this process. After the first steps it says once what time and
+  /// memory the run takes.
   void update(const StepResult& result, std::optional<double> validation_loss,
               double training_seconds);
 
  private:
   std::vector<std::string> fields(const StepResult& result, double training_seconds) const;
+  void tell_estimate(const StepResult& result, double training_seconds);
 
   Progress progress_;
-  Index steps_, tokens_per_step_, steps_before_, interval_;
+  const TrainOptions& options_;
+  const Corpus& corpus_;
+  Index steps_before_;
+  double first_seconds_ = 0;  // of the first step
   std::optional<double> validation_loss_;
   Index validation_step_ = 0;  // of validation_loss_
 };

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
-#include "autograd/base/json.h"
+#include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
@@ -21,7 +21,7 @@ const CommandHelp kReportHelp = {
     "report", "Show comparisons, or curves and settings of training runs, side by side as a page.",
     "  headcount report runs/compare-lookup/results.json\n"
     "  headcount report before/results.json after/results.json --out runs/both\n"
-    "  headcount report --from runs/mha runs/mla --out runs/two --json\n"
+    "  headcount report --from runs/mha runs/mla --out runs/two --format json\n"
     "  headcount report --from runs/compare-lookup/runs/*/seed-1\n"};
 
 namespace {
@@ -30,51 +30,28 @@ const std::vector<Flag> kReportFlags = {
     {"from",
      "one or more run folders, whose runs may still be training, or results.json files of "
      "comparisons; --from may be left out before them",
-     true},
-    {"out", "folder for report.html, curves.json and curves.csv; default runs/report", true}};
-
-// Removes the words after the first one of --from from `arguments`, up to the next flag, and
-// returns them. Words at the front are those of --from, too.
-std::vector<std::string> take_more_sources(std::vector<std::string>& arguments) {
-  if (!arguments.empty() && !arguments.front().starts_with("-"))
-    arguments.insert(arguments.begin(), "--from");
-  std::vector<std::string> more;
-  const auto from = std::ranges::find_if(arguments, [](const std::string& word) {
-    return word == "--from" || word.starts_with("--from=");
-  });
-  if (from == arguments.end()) return more;
-  const auto first = std::min(from + (*from == "--from" ? 2 : 1), arguments.end());
-  const auto end = std::find_if(first, arguments.end(),
-                                [](const std::string& word) { return word.starts_with("--"); });
-  more.assign(first, end);
-  arguments.erase(first, end);
-  return more;
-}
+     true, true},
+    {"out", "folder for report.html, curves.json and curves.csv; default runs/report", true},
+    kFormatFlag};
 
 // Section on the comparison whose results are in `file`.
 ReportPart part_of_results(const std::string& file) {
   const std::string text = read_file(file);
-  try {
-    parse_json(text);  // refuses text that is no JSON with one line
-    return comparison_part(Json::parse(text));
-  } catch (const DataError& error) {
-    throw DataError(file, ": ", error.what());
-  }
+  return read_json(text, file,
+                   [&](const nlohmann::json&) { return comparison_part(Json::parse(text)); });
 }
 
 }  // namespace
 
 int report_command(const std::vector<std::string>& arguments, Ranks&) {
-  std::vector<std::string> others = arguments;
-  std::vector<std::string> sources = take_more_sources(others);
-  const CommandLine line =
-      parse_command_line(others, kReportHelp, SettingList(), with_format_flags(kReportFlags));
+  std::vector<std::string> words = arguments;
+  if (!words.empty() && !words.front().starts_with("-")) words.insert(words.begin(), "--from");
+  const CommandLine line = parse_command_line(words, kReportHelp, SettingList(), kReportFlags);
   if (line.has("help")) return 0;
   const Format format = output_format(line);
-  const std::string first =
-      line.required("from", "name run folders that headcount train made, or results.json files");
+  line.required("from", "name run folders that headcount train made, or results.json files");
+  const std::vector<std::string> sources = line.all("from");
   for (const std::string& source : sources) check_path("from", source);
-  sources.insert(sources.begin(), first);
   const fs::path out = line.get("out", "runs/report");
   check_place_of_results(out, "headcount report", "curves.json", "runs", [](const fs::path& file) {
     return file == "report.html" || file == "curves.json" || file == "curves.csv";

@@ -17,7 +17,7 @@ namespace headcount {
 const CommandHelp kSampleHelp = {
     "sample", "Continue a text with a trained model, token by token, from its KV cache.",
     "  headcount sample --from runs/mla --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
-    "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --json\n"};
+    "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --format json\n"};
 
 namespace {
 
@@ -32,7 +32,7 @@ const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folde
                                          "string, which is printed; may be given several times",
                                          true, true},
                                         kAllowNonFinite,
-                                        {"json", "print one JSON object instead of text", false}};
+                                        kFormatFlag};
 
 const SettingList& sample_settings() {
   const SamplingOptions standard;
@@ -93,26 +93,8 @@ const char* end_of(std::span<const std::int32_t> text, const GenerationOptions& 
   return std::ssize(text) == options.tokens ? "tokens" : "context";
 }
 
-// Throws UsageError for flags of the KV cache with --cache off, and for a flag that chooses a form
-// of an attention that the model does not have.
-void refuse_meaningless(const CommandLine& line, const GenerationOptions& options,
-                        const ModelPlan& model) {
-  for (const auto& [name, text] : line.settings) {
-    const Setting& setting = *find_setting(sample_settings(), name);
-    const bool of_cache = name.starts_with("cache-") || !setting.only_for.empty();
-    if (!options.cache && of_cache) {
-      throw UsageError("--", name, " has no effect with --cache off; leave one of the two out");
-    }
-    const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };
-    if (std::ranges::none_of(model->cycle, is_its)) {
-      throw UsageError("--", name, " does not apply to ", line.get("from"), ", whose attention is ",
-                       model->attention, "; leave it out");
-    }
-  }
-}
-
-void print_json(const GenerationResult& result, const LoadedRun& run,
-                const GenerationOptions& options) {
+nlohmann::ordered_json json_of(const GenerationResult& result, const LoadedRun& run,
+                               const GenerationOptions& options) {
   nlohmann::ordered_json texts = nlohmann::ordered_json::array(), ends = texts;
   Index decoded = 0;  // the first token of each text is part of the prefill
   for (const auto& tokens : result.texts) {
@@ -132,7 +114,7 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
       {"cache_bytes_per_token", json_number(bytes_per_token)},
       {"cache_bytes", result.cache_bytes}};
   if (texts.size() > 1) json.update({{"texts", texts}, {"texts_ended_by", ends}});
-  std::cout << json.dump(2) << '\n';
+  return json;
 }
 
 }  // namespace
@@ -141,6 +123,7 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   const CommandLine line =
       parse_command_line(arguments, kSampleHelp, sample_settings(), kSampleFlags);
   if (line.has("help")) return 0;
+  const Format format = output_format(line);
   const Given given = flags_given(line, sample_settings());
   GenerationOptions options = read_generation_options(given);
   const Precision precision = read_precision(given);
@@ -148,7 +131,16 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   use_threads(given);
   const LoadedRun run = load_named_run(line);
   run.model->parameters().set_precision(precision);
-  refuse_meaningless(line, options, run.model->plan());
+  const ModelPlan& plan = run.model->plan();
+  refuse_unread(line, sample_settings(), [&](const Setting& setting, const std::string&) {
+    const bool of_cache = setting.name.starts_with("cache-") || !setting.only_for.empty();
+    if (!options.cache && of_cache)
+      return std::string("has no effect with --cache off; leave one of the two out");
+    const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };
+    if (std::ranges::any_of(plan->cycle, is_its)) return std::string();
+    return "does not apply to " + line.get("from") + ", whose attention is " + plan->attention +
+           "; leave it out";
+  });
   const std::string begun =
       line.has("prompt") || !run.options ? line.get("prompt") : story_opening(*run.options);
   const std::vector<std::int32_t> prompt = line.has("prompt") || !begun.empty()
@@ -156,12 +148,12 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
                                                : run.vocabulary.default_prompt();
   for (const std::string& stop : line.all("stop"))
     options.stops.push_back(encode_flag("stop", stop, run));
-  const Index context = run.model->plan()->context;
+  const Index context = plan->context;
   if (!options.slide && std::ssize(prompt) > context) {
     throw UsageError("--prompt has ", prompt.size(), " characters, the context holds ", context,
                      "; shorten it or choose --at-context slide");
   }
-  const bool json = line.has("json"), stream = !json && options.decode.sequences == 1;
+  const bool stream = format == Format::text && options.decode.sequences == 1;
   std::string before = begun;  // printed with the first character
   const GenerationResult result =
       generate(*run.model, prompt, options, [&](Index, std::int32_t token) {
@@ -169,9 +161,9 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
         std::cout << std::exchange(before, "") << run.vocabulary.decode(std::span(&token, 1))
                   << std::flush;
       });
-  if (json) {
-    print_json(result, run, options);
-  } else if (stream) {
+  const nlohmann::ordered_json json = json_of(result, run, options);
+  if (print_data(format, json, json)) return 0;
+  if (stream) {
     std::cout << '\n';
   } else {
     for (std::size_t i = 0; i < result.texts.size(); ++i) {
@@ -179,8 +171,8 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
                 << begun << run.vocabulary.decode(result.texts[i]) << '\n';
     }
   }
-  if (const CacheRounding& rounding = options.decode.rounding; !json && rounding.rounds())
-    tell(cache_bytes_text(run.model->plan(), rounding));
+  if (const CacheRounding& rounding = options.decode.rounding; rounding.rounds())
+    tell(cache_bytes_text(plan, rounding));
   return 0;
 }
 

@@ -8,14 +8,13 @@
 #include "autograd/base/text.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
-#include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
 #include "models/cost.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
-#include "train/cli/run_estimate.h"
+#include "train/cli/progress.h"
 #include "train/cli/training_flags.h"
 #include "train/interrupt.h"
 #include "train/run/folder.h"
@@ -24,6 +23,7 @@
 #include "train/run/provenance.h"
 #include "train/table.h"
 #include "train/training.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -35,7 +35,7 @@ const CommandHelp kTrainHelp = {
     "--rope-dim 16\n"
     "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n",
     {"attention", "kv-heads", "layers", "dim", "context", "data", "preset", "steps", "batch", "lr",
-     "seed", "out", "resume", "force"}};
+     "seed", "out", "resume", "force", "format"}};
 
 namespace {
 
@@ -56,7 +56,7 @@ const std::vector<Flag> kTrainFlags = {
     {"trap-non-finite",
      "stop at the first NaN or infinity in a training step and name the op and its shapes; slower",
      false},
-    {"json", "print one JSON object instead of text", false},
+    kFormatFlag,
     {"print-config", "print the settings as JSON and stop", false}};
 
 constexpr double kSampleTemperature = 0.8;
@@ -88,148 +88,6 @@ std::string write_sample(const LanguageModel& model, const Corpus& corpus,
   return text;
 }
 
-// A finished run, for its results.
-struct Trained {
-  const TrainOptions& options;
-  const Corpus& corpus;
-  const TrainingOutcome& outcome;
-  Index parameters;
-  std::filesystem::path folder;
-  const TrainingProfile* profile;  // null if none was taken
-
-  double speed() const {
-    return tokens_per_second(options, std::ssize(outcome.step_milliseconds),
-                             outcome.training_seconds);
-  }
-  // Shards that are profiled run on one thread.
-  int step_threads() const { return profile != nullptr && profile->shards > 1 ? 1 : threads(); }
-  bool stories_fit() const { return corpus.stories_fit(options.model->context); }
-  // The least loss that a model can have, if it is known and the context does not forbid it.
-  std::optional<double> floor() const {
-    return stories_fit() ? corpus.entropy_per_character : std::nullopt;
-  }
-  nlohmann::ordered_json cache_bytes() const {
-    return json_number(kv_cache_bytes_per_token(options.model));
-  }
-};
-
-void print_json(const Trained& run) {
-  const TrainingOutcome& outcome = run.outcome;
-  nlohmann::ordered_json result = {{"attention", run.options.model->attention},
-                                   {"params", run.parameters},
-                                   {"val_loss", outcome.validation.loss},
-                                   {"train_loss", outcome.last.loss},
-                                   {"steps", outcome.last.step},
-                                   {"tokens_per_second", run.speed()},
-                                   {"ms_per_step_median", outcome.median_milliseconds()},
-                                   {"kv_cache_bytes_per_token", run.cache_bytes()},
-                                   {"seed", run.options.seed},
-                                   {"threads", run.step_threads()},
-                                   {"data_sha256", run.corpus.sha256},
-                                   {"val_accuracy", outcome.validation.accuracy},
-                                   {"run", run.folder.string()}};
-  if (const auto& accuracy = outcome.validation.answer_accuracy)
-    result["val_answer_accuracy"] = *accuracy;
-  if (run.corpus.baselines) result["answer_baselines"] = to_json(*run.corpus.baselines);
-  if (run.options.stops_when_learned())
-    result["learned_at"] =
-        outcome.learned_at ? nlohmann::json(*outcome.learned_at) : nlohmann::json();
-  if (run.options.stop_after > 0) {
-    result.update({{"stopped", outcome.stopped},
-                   {"best_step", outcome.best.step},
-                   {"best_val_loss", outcome.best.loss}});
-  }
-  if (run.floor()) result["entropy_per_character"] = *run.floor();
-  if (run.profile != nullptr) result["profile"] = to_json(*run.profile);
-  std::cout << result.dump(2) << '\n';
-}
-
-void print_text(const Trained& run) {
-  const Evaluation& validation = run.outcome.validation;
-  const ModelPlan& model = run.options.model;
-  const char* const unit = run.corpus.unit();
-  std::printf("%s: %td parameters, %s bytes of KV cache per token at %td tokens\n",
-              model->attention.c_str(), run.parameters, run.cache_bytes().dump().c_str(),
-              model->context);
-  std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n", validation.loss,
-              unit, validation.characters, unit, 100 * validation.accuracy);
-  if (run.floor()) std::printf("best possible loss on this text %.4f\n", *run.floor());
-  std::cout << answers_line(validation, run.corpus.baselines, run.stories_fit());
-  std::vector<std::string> notes = attention_notes(model);
-  notes.push_back(cut_stories_note(run.corpus.longest_story, model->context));
-  notes.push_back(hugging_face_note(model));
-  for (const std::string& note : notes) {
-    if (!note.empty()) std::printf("note: %s\n", as_flags(note).c_str());
-  }
-  if (run.outcome.learned_at) {
-    std::printf("learned at step %td of %td, where the run ends\n", *run.outcome.learned_at,
-                run.options.steps);
-  } else if (run.outcome.stopped) {
-    std::printf(
-        "stopped at step %td of %td: no new lowest validation loss in %td evaluations; the lowest, "
-        "%.4f, is that of step %td (sample --best)\n",
-        run.outcome.last.step, run.options.steps, run.options.stop_after, run.outcome.best.loss,
-        run.outcome.best.step);
-  }
-  std::printf("%td steps, ", run.outcome.last.step);
-  if (run.outcome.step_milliseconds.empty()) {
-    std::printf("all of an earlier start");
-  } else {
-    std::printf("median %.1f ms a step, %.0f tokens/s on %d thread%s",
-                run.outcome.median_milliseconds(), run.speed(), run.step_threads(),
-                run.step_threads() == 1 ? "" : "s");
-  }
-  std::printf("\nrun folder %s\n", run.folder.c_str());
-  if (run.profile != nullptr) std::cout << "\n" << table(*run.profile);
-}
-
-// Throws UsageError if a comparison trains `run`, which in a sweep holds back text, and whose runs
-// all have one number of steps: `longer` is the number that was asked for, if it is greater.
-void check_comparison(const std::string& run, const std::string& data,
-                      std::optional<Index> longer) {
-  if (is_there(std::filesystem::path(run) / kUnfinished))
-    throw UsageError("--resume ", run,
-                     ": a comparison has begun this run and goes on with it if its command is "
-                     "repeated; ",
-                     run, "/run.json has that command");
-  if (longer && is_there(std::filesystem::path(run) / kResult))
-    throw UsageError("--steps ", *longer, ": the run in ", run,
-                     " belongs to a comparison, whose runs have one length; begin a new run with "
-                     "its weights by headcount train --init ",
-                     shell_word(run), " --data ", shell_word(data), " --steps ", *longer);
-}
-
-// The options of the run that --resume names. Other flags may repeat its settings and raise its
-// steps, but change nothing else.
-TrainOptions resumed_options(const CommandLine& line) {
-  const std::string run = line.get("resume");
-  line.refuse_beside("resume", {"out", "force", "preset", "config"},
-                     ", which continues a run in its folder, with its settings");
-  const TrainOptions trained = named_by("resume", [&] { return read_run_options(run); });
-  const nlohmann::ordered_json before = to_json(trained);
-  Given given(training_settings());
-  given.put_known(before);
-  put_flags(line, given);
-  const TrainOptions options = resolve_training(given);
-  const nlohmann::ordered_json now = to_json(options);
-  std::optional<Index> longer;
-  for (const Setting& setting : training_settings()) {
-    const std::string& name = setting.name;
-    const nlohmann::json was = before.value(name, setting.standard.value),
-                         is = now.value(name, setting.standard.value);
-    if (was == is) continue;
-    if (name == "steps" && options.steps > trained.steps) {
-      longer = options.steps;
-      continue;
-    }
-    throw UsageError("--", name, " is ", is.dump(), ", but the run in ", run, " has ",
-                     was.is_null() ? "none" : was.dump(),
-                     "; leave the flag out, or start a new run");
-  }
-  check_comparison(run, trained.data, longer);
-  return options;
-}
-
 // Note on a run that is resumed with more steps than it had; empty if that changes no earlier rate.
 std::string longer_note(const TrainOptions& options, Index steps_before, Index step) {
   TrainSettings before = options;
@@ -243,33 +101,6 @@ std::string longer_note(const TrainOptions& options, Index steps_before, Index s
          std::to_string(steps_before) + ", with the learning rates of a run of " + all +
          " steps: its weights will differ from those of a run that had " + all +
          " steps from the start";
-}
-
-// The options of a new run. With --init its model is that of the folder, and preset, configuration
-// and flags may repeat the settings of that model, but change only those of UseOfWeights::start.
-TrainOptions new_options(const CommandLine& line) {
-  Given given(training_settings());
-  given.put("data", kDefaultData);
-  const std::string* const attention = line.setting("attention");
-  put_preset_or_config(line, given, [&](const std::string& of_config) {
-    return attention != nullptr && !std::ranges::equal(parse_attention_spec(*attention).cycle,
-                                                       parse_attention_spec(of_config).cycle, {},
-                                                       &LayerSpec::kind, &LayerSpec::kind);
-  });
-  put_flags(line, given);
-  const std::string init = given.text("init");
-  if (init.empty()) return resolve_training(given);
-  const ModelPlan there =
-      named_by("init", [&] { return load_config(require_checkpoint(init)).model; });
-  nlohmann::ordered_json here;
-  for (const auto& [name, value] : given.values().items()) {
-    if (find_setting(model_settings(), name) != nullptr) here[name] = value;
-  }
-  require_same_model(init, here, there->settings, UseOfWeights::start);
-  Given all(training_settings());
-  all.put_known(there->settings);
-  all.put_known(given.values());
-  return resolve_training(all);
 }
 
 // Throws UsageError if the folder `out` contains the weights or the text that the run begins with:
@@ -358,15 +189,8 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
 TrainingOutcome train(const CommandLine& line, Job& job, ProgressMode shown,
                       TrainingProfile* profile, Ranks& ranks) {
   const TrainOptions& options = job.options;
-  RunProgress progress(shown, options.steps,
-                       options.batch * options.model->context * options.accumulate, job.steps_done);
-  RunEstimate estimate(options, job.learner, job.corpus, job.steps_done);
-  progress.tell(estimate.sizes());
-  const auto observe = [&](const StepResult& result, std::optional<double> validation,
-                           double training_seconds) {
-    progress.update(result, validation, training_seconds);
-    if (const auto takes = estimate.measured(result, training_seconds)) progress.tell(*takes);
-  };
+  RunProgress progress(shown, options, job.learner, job.corpus, job.steps_done);
+  const auto observe = [&](auto&&... step) { progress.update(step...); };
   TrainingLog none;
   try {
     return train_to_end(options, job.learner, job.corpus, job.folder ? *job.folder : none,
@@ -378,13 +202,94 @@ TrainingOutcome train(const CommandLine& line, Job& job, ProgressMode shown,
   }
 }
 
+// The result of a finished run.
+nlohmann::ordered_json json_of(const Job& job, const TrainingOutcome& outcome,
+                               const TrainingProfile* profile) {
+  const TrainOptions& options = job.options;
+  const Corpus& corpus = job.corpus;
+  // Shards that are profiled run on one thread.
+  const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
+  nlohmann::ordered_json result = {
+      {"attention", options.model->attention},
+      {"params", job.learner.model->parameters().element_count()},
+      {"val_loss", outcome.validation.loss},
+      {"train_loss", outcome.last.loss},
+      {"steps", outcome.last.step},
+      {"tokens_per_second",
+       tokens_per_second(options, std::ssize(outcome.step_milliseconds), outcome.training_seconds)},
+      {"ms_per_step_median", outcome.median_milliseconds()},
+      {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(options.model))},
+      {"seed", options.seed},
+      {"threads", step_threads},
+      {"data_sha256", corpus.sha256},
+      {"val_accuracy", outcome.validation.accuracy},
+      {"run", job.folder->path().string()}};
+  if (const auto& accuracy = outcome.validation.answer_accuracy)
+    result["val_answer_accuracy"] = *accuracy;
+  if (corpus.baselines) result["answer_baselines"] = to_json(*corpus.baselines);
+  if (options.stops_when_learned())
+    result["learned_at"] =
+        outcome.learned_at ? nlohmann::json(*outcome.learned_at) : nlohmann::json();
+  if (options.stop_after > 0) {
+    result.update({{"stopped", outcome.stopped},
+                   {"best_step", outcome.best.step},
+                   {"best_val_loss", outcome.best.loss}});
+  }
+  if (corpus.entropy_per_character && corpus.stories_fit(options.model->context))
+    result["entropy_per_character"] = *corpus.entropy_per_character;
+  if (profile != nullptr) result["profile"] = to_json(*profile);
+  return result;
+}
+
+// Says the result to people.
+void print(const nlohmann::ordered_json& result, const Job& job, const TrainingOutcome& outcome) {
+  const Evaluation& validation = outcome.validation;
+  const ModelPlan& model = job.options.model;
+  const Corpus& corpus = job.corpus;
+  const auto text = [&](const char* key) { return result[key].dump(); };
+  std::printf("%s: %s parameters, %s bytes of KV cache per token at %td tokens\n",
+              model->attention.c_str(), text("params").c_str(),
+              text("kv_cache_bytes_per_token").c_str(), model->context);
+  std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n", validation.loss,
+              corpus.unit(), validation.characters, corpus.unit(), 100 * validation.accuracy);
+  if (result.contains("entropy_per_character"))
+    std::printf("best possible loss on this text %.4f\n", *corpus.entropy_per_character);
+  std::cout << answers_line(validation, corpus.baselines, corpus.stories_fit(model->context));
+  std::vector<std::string> notes = attention_notes(model);
+  notes.push_back(cut_stories_note(corpus.longest_story, model->context));
+  notes.push_back(hugging_face_note(model));
+  for (const std::string& note : notes) {
+    if (!note.empty()) std::printf("note: %s\n", as_flags(note).c_str());
+  }
+  if (outcome.learned_at) {
+    std::printf("learned at step %td of %td, where the run ends\n", *outcome.learned_at,
+                job.options.steps);
+  } else if (outcome.stopped) {
+    std::printf(
+        "stopped at step %td of %td: no new lowest validation loss in %td evaluations; the lowest, "
+        "%.4f, is that of step %td (sample --best)\n",
+        outcome.last.step, job.options.steps, job.options.stop_after, outcome.best.loss,
+        outcome.best.step);
+  }
+  std::printf("%td steps, ", outcome.last.step);
+  if (outcome.step_milliseconds.empty()) {
+    std::printf("all of an earlier start");
+  } else {
+    std::printf("median %.1f ms a step, %.0f tokens/s on %s", outcome.median_milliseconds(),
+                result["tokens_per_second"].get<double>(),
+                counted(result["threads"], "thread").c_str());
+  }
+  std::printf("\nrun folder %s\n", job.folder->path().c_str());
+}
+
 }  // namespace
 
 int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CommandLine line = parse_command_line(arguments, kTrainHelp, train_settings(), kTrainFlags);
   if (line.has("help")) return 0;
   const Given flags = flags_given(line, train_settings());
-  const bool resumes = line.has("resume"), writes = ranks.rank() == 0, json = line.has("json");
+  const bool resumes = line.has("resume"), writes = ranks.rank() == 0;
+  const Format format = output_format(line);
   const TrainOptions options = resumes ? resumed_options(line) : new_options(line);
   refuse_foreign(line, {options});
   if (const std::string* spec = line.setting("attention"))
@@ -414,23 +319,19 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   TrainingProfile* const profile = line.has("profile") ? &measured : nullptr;
   const TrainingOutcome outcome = train(line, job, shown, profile, ranks);
   if (!writes) return 0;
-  const LanguageModel& model = *job.learner.model;
   const std::filesystem::path sample_file = job.folder->sample(outcome.last.step);
-  const std::string sample =
-      write_sample(model, job.corpus, story_opening(job.options), job.options.seed, sample_file);
-  const Trained trained{job.options,        job.corpus, outcome, model.parameters().element_count(),
-                        job.folder->path(), profile};
-  if (json) {
-    print_json(trained);
-    return 0;
-  }
-  print_text(trained);
+  const std::string sample = write_sample(
+      *job.learner.model, job.corpus, story_opening(job.options), job.options.seed, sample_file);
+  const nlohmann::ordered_json result = json_of(job, outcome, profile);
+  if (print_data(format, result, result)) return 0;
+  print(result, job, outcome);
+  if (profile != nullptr) std::cout << "\n" << table(*profile);
   // If answers alone were learned, the rest of a sample is noise.
   if (job.corpus.only_answers) {
     constexpr Index kShown = 3;
     std::cout << "\nquestions (more by headcount ask --from "
               << shell_word(job.folder->path().string()) << "):\n";
-    print_questions(model, job.corpus, kShown);
+    print_questions(*job.learner.model, job.corpus, kShown);
   } else {
     std::cout << "\nsample, temperature " << kSampleTemperature << " (" << sample_file.string()
               << "):\n"

@@ -6,9 +6,13 @@
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "models/attention_spec.h"
+#include "models/checkpoint/checkpoint.h"
 #include "nn/attention/costs.h"
 #include "train/cli/use_threads.h"
+#include "train/run/loaded.h"
 #include "train/run/lock.h"
+#include "train/run/place.h"
 
 namespace headcount {
 
@@ -86,6 +90,74 @@ void put_preset_or_config(const CommandLine& line, Given& given,
   }
 }
 
+TrainOptions new_options(const CommandLine& line) {
+  Given given(training_settings());
+  given.put("data", kDefaultData);
+  const std::string* const attention = line.setting("attention");
+  put_preset_or_config(line, given, [&](const std::string& of_config) {
+    return attention != nullptr && !std::ranges::equal(parse_attention_spec(*attention).cycle,
+                                                       parse_attention_spec(of_config).cycle, {},
+                                                       &LayerSpec::kind, &LayerSpec::kind);
+  });
+  put_flags(line, given);
+  const std::string init = given.text("init");
+  if (init.empty()) return resolve_training(given);
+  const ModelPlan there =
+      named_by("init", [&] { return load_config(require_checkpoint(init)).model; });
+  nlohmann::ordered_json here;
+  for (const auto& [name, value] : given.values().items()) {
+    if (find_setting(model_settings(), name) != nullptr) here[name] = value;
+  }
+  require_same_model(init, here, there->settings, UseOfWeights::start);
+  Given all(training_settings());
+  all.put_known(there->settings);
+  all.put_known(given.values());
+  return resolve_training(all);
+}
+
+namespace {
+
+// Throws UsageError if a comparison trains `run`, which in a sweep holds back text, or if `steps`
+// would make a run of a comparison longer than its others.
+void check_comparison(const std::string& run, const TrainOptions& trained, Index steps) {
+  if (is_there(std::filesystem::path(run) / kUnfinished))
+    throw UsageError("--resume ", run,
+                     ": a comparison has begun this run and goes on with it if its command is "
+                     "repeated; ",
+                     run, "/run.json has that command");
+  if (steps > trained.steps && is_there(std::filesystem::path(run) / kResult))
+    throw UsageError("--steps ", steps, ": the run in ", run,
+                     " belongs to a comparison, whose runs have one length; begin a new run with "
+                     "its weights by headcount train --init ",
+                     shell_word(run), " --data ", shell_word(trained.data), " --steps ", steps);
+}
+
+}  // namespace
+
+TrainOptions resumed_options(const CommandLine& line) {
+  const std::string run = line.get("resume");
+  line.refuse_beside("resume", {"out", "force", "preset", "config"},
+                     ", which continues a run in its folder, with its settings");
+  const TrainOptions trained = named_by("resume", [&] { return read_run_options(run); });
+  const nlohmann::ordered_json before = to_json(trained);
+  Given given(training_settings());
+  given.put_known(before);
+  put_flags(line, given);
+  const TrainOptions options = resolve_training(given);
+  const nlohmann::ordered_json now = to_json(options);
+  for (const Setting& setting : training_settings()) {
+    const std::string& name = setting.name;
+    const nlohmann::json was = before.value(name, setting.standard.value),
+                         is = now.value(name, setting.standard.value);
+    if (was == is || (name == "steps" && options.steps > trained.steps)) continue;
+    throw UsageError("--", name, " is ", is.dump(), ", but the run in ", run, " has ",
+                     was.is_null() ? "none" : was.dump(),
+                     "; leave the flag out, or start a new run");
+  }
+  check_comparison(run, trained, options.steps);
+  return options;
+}
+
 namespace {
 
 // Attentions of `runs` with commas between them: "mha,gqa2".
@@ -98,83 +170,75 @@ std::string attentions(const std::vector<TrainOptions>& runs) {
   return text;
 }
 
-// End of an error: the reason why `setting` has no effect in any of `runs`.
-std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
+// What gives `setting` another value than a flag, or no effect, in all of `runs`.
+std::string chosen_by(const Setting& setting, const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
-  if (const std::optional<std::string> value = setting.silenced_by(to_json(first))) {
-    const OnlyWhere& where = *setting.traits.only_where;
-    return "--" + std::string(where.setting) + " " + *value + ", which " +
-           std::string(where.otherwise);
-  }
-  std::string chosen = "--attention " + attentions(runs);
-  if (setting.traits.scope == Scope::data) chosen = "--data " + first.data;
+  if (setting.traits.scope == Scope::data) return "--data " + first.data;
   if (setting.traits.scope == Scope::optimizer)
-    chosen = "--optimizer " + std::string(first.optimizer.kind->name);
-  return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
+    return "--optimizer " + std::string(first.optimizer.kind->name);
+  return "--attention " + attentions(runs);
 }
 
-// Returns true if the width `rope-dim` of a layer of `run` has an effect: RoPE rotates it, or it is
-// that of a cached row.
-bool heeds_rope_dim(const TrainOptions& run) {
-  return run.model->positions == Positions::rope ||
-         std::ranges::any_of(run.model->cycle, [](const AttentionPlan& layer) {
-           return std::ranges::count(cache_parts(layer), "rope_key", &Kept::name) > 0;
-         });
-}
-
-// Throws UsageError for a setting of rotary positions that no layer of `runs` has.
-void refuse_idle_rotation(const Setting& setting, const std::string& text,
+// Says why a setting of rotary positions has no effect in `runs`; empty if it has one.
+std::string idle_rotation(const Setting& setting, const std::string& text,
                           const std::vector<TrainOptions>& runs) {
-  const auto has_no_pair = [](const AttentionPlan& layer) {
-    return layer.rotary && layer.head_dim == 1 && layer.values().value("rope-dim", Index{2}) == 0;
+  const auto in_a_layer = [&](const auto& condition) {
+    return std::ranges::any_of(runs, [&](const TrainOptions& run) {
+      return std::ranges::any_of(run.model->cycle, [&](const AttentionPlan& layer) {
+        return condition(layer, run.model->positions == Positions::rope);
+      });
+    });
   };
-  if (setting.name == "head-dim" && std::ranges::any_of(runs, [&](const TrainOptions& run) {
-        return std::ranges::any_of(run.model->cycle, has_no_pair);
-      })) {
-    throw UsageError("--head-dim ", text,
-                     " leaves --positions rope no pair of dimensions to rotate; raise it");
-  }
-  if (setting.name == "rope-dim" && std::ranges::none_of(runs, heeds_rope_dim)) {
-    throw UsageError("--rope-dim ", text, " rotates nothing with --positions ",
-                     setting_text(to_json(runs.front())["positions"]), "; leave it out");
-  }
+  if (setting.name == "head-dim" && in_a_layer([](const AttentionPlan& layer, bool) {
+        return layer.rotary && layer.head_dim == 1 &&
+               layer.values().value("rope-dim", Index{2}) == 0;
+      }))
+    return text + " leaves --positions rope no pair of dimensions to rotate; raise it";
+  if (setting.name == "rope-dim" && !in_a_layer([](const AttentionPlan& layer, bool rope) {
+        // RoPE rotates it, or it is the width of a cached row.
+        return rope || std::ranges::count(cache_parts(layer), "rope_key", &Kept::name) > 0;
+      }))
+    return text + " rotates nothing with --positions " +
+           setting_text(to_json(runs.front())["positions"]) + "; leave it out";
   const std::optional<OnlyWhere>& where = setting.traits.only_where;
   const bool rotates = (where && where->setting == "positions") ||
                        (setting.name == "positions" && setting.value(text) == "rope");
-  const auto heeds = [](const TrainOptions& run) {
-    return run.model->positions != Positions::rope ||
-           std::ranges::any_of(run.model->cycle, &AttentionPlan::rotary);
-  };
-  if (!rotates || std::ranges::any_of(runs, heeds)) return;
-  throw UsageError("--", setting.name, " ", text, " rotates nothing: --attention ",
-                   attentions(runs), " has no rotary positions; leave it out");
+  if (!rotates ||
+      in_a_layer([](const AttentionPlan& layer, bool rope) { return !rope || layer.rotary; }))
+    return "";
+  return text + " rotates nothing: --attention " + attentions(runs) +
+         " has no rotary positions; leave it out";
 }
 
 }  // namespace
 
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs) {
-  for (const auto& [name, text] : line.settings) {
-    const Setting* const setting = find_setting(training_settings(), name);
+  std::vector<nlohmann::ordered_json> all;
+  for (const TrainOptions& run : runs) all.push_back(to_json(run));
+  refuse_unread(line, training_settings(), [&](const Setting& setting, const std::string& text) {
     // A comparison takes a list of attentions, and each run has one of them.
-    if (setting == nullptr || name == "attention") continue;
-    refuse_idle_rotation(*setting, text, runs);
-    const nlohmann::ordered_json value = setting->value(text);
-    bool known = false, heeded = false;
-    for (const TrainOptions& run : runs) {
-      const nlohmann::ordered_json settings = to_json(run);
-      known = known || settings.contains(name);
-      heeded = heeded || (settings.contains(name) && settings[name] == value);
-    }
-    const bool left_out = setting->traits.quiet && nlohmann::json(value) == setting->standard.value;
-    if (heeded || (left_out && !known)) continue;
+    if (setting.name == "attention") return std::string();
+    if (const std::string why = idle_rotation(setting, text, runs); !why.empty()) return why;
+    const nlohmann::ordered_json value = setting.value(text);
+    const auto has = [&](const auto& run) { return run.contains(setting.name); };
+    const bool known = std::ranges::any_of(all, has);
+    const bool heeded = std::ranges::any_of(
+        all, [&](const auto& run) { return has(run) && run[setting.name] == value; });
+    const bool left_out = setting.traits.quiet && nlohmann::json(value) == setting.standard.value;
+    if (heeded || (left_out && !known)) return std::string();
     if (known) {
       std::string by = "--attention " + attentions(runs);
       if (line.setting("match")) by += " or --match";
       if (line.setting("sweep")) by += " or --sweep";
-      throw changes_nothing(name, text, by);
+      return changes_nothing(setting.name, text, by);
     }
-    throw UsageError("--", name, " has no effect with ", reason(*setting, runs));
-  }
+    if (const std::optional<std::string> other = setting.silenced_by(all.front())) {
+      const OnlyWhere& where = *setting.traits.only_where;
+      return "has no effect with --" + std::string(where.setting) + " " + *other + ", which " +
+             std::string(where.otherwise);
+    }
+    return no_effect(setting, chosen_by(setting, runs));
+  });
 }
 
 }  // namespace headcount

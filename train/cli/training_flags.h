@@ -26,6 +26,13 @@ ProgressMode use_run_settings(const Given& given);
 void put_preset_or_config(const CommandLine& line, Given& given,
                           const std::function<bool(const std::string&)>& is_another);
 
+/// The options of a new run. With --init its model is that of the folder, and preset, configuration
+/// and flags may repeat the settings of that model, but change only those of UseOfWeights::start.
+TrainOptions new_options(const CommandLine& line);
+/// The options of the run that --resume names. Other flags may repeat its settings and raise its
+/// steps, unless it is one of a comparison. Throws UsageError for all else.
+TrainOptions resumed_options(const CommandLine& line);
+
 /// Throws UsageError for a setting of training that was given as a flag and has no effect in any of
 /// `runs`, or has another value in each of them.
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs);

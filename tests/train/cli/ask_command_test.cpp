@@ -46,7 +46,8 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
     const ProgramResult shown = folder.headcount("ask --questions 3 --from " + text);
     EXPECT_TRUE(shown.out.starts_with(text + ": ")) << "it says what the questions are";
     EXPECT_NE(shown.out.find(" of 3 right\n"), std::string::npos) << shown.out << shown.err;
-    const json asked = json::parse(folder.headcount("ask --questions 3 --json --from " + text).out);
+    const json asked =
+        json::parse(folder.headcount("ask --questions 3 --format json --from " + text).out);
     ASSERT_EQ(asked["answers"].size(), 3u);
     for (const json& answer : asked["answers"]) {
       EXPECT_EQ(answer["right"], answer["answer"] == answer["right_answer"]);
@@ -61,7 +62,7 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
   EXPECT_TRUE(std::ranges::any_of(tales_names().people,
                                   [&](std::string_view name) { return sample.starts_with(name); }))
       << "stories begin with a name: " << sample;
-  const json own = json::parse(folder.headcount("ask --json --from tales --text Tom").out);
+  const json own = json::parse(folder.headcount("ask --format json --from tales --text Tom").out);
   EXPECT_EQ(own["answers"][0]["prompt"], "Tom");
   EXPECT_FALSE(own["answers"][0].contains("right"));
   const auto refusal = [&](const std::string& flags) {

@@ -1,45 +1,34 @@
 // `headcount attend` as its users meet it: maps for eyes and for programs, and what it refuses.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "train/run_program.h"
+#include "train/runs_of_a_suite.h"
 
 namespace headcount {
 namespace {
 
 using nlohmann::json;
 
-class AttendCommand : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TrainFolder>();
-    for (const auto& [run, flags] : {std::pair{"run", "--layers 2"},
-                                     {"pattern", "--layers 2 --attention delta/mqa"},
-                                     {"state", "--attention delta"}}) {
-      const ProgramResult result =
-          folder_->train(std::string(flags) + " --quiet --out " + std::string(run));
-      ASSERT_EQ(result.exit_code, 0) << result.err;
-    }
+class AttendCommand : public RunsOfASuite<AttendCommand> {
+ public:
+  static constexpr const char* kCommand = "attend";
+  static void prepare() {
+    train("run", "--layers 2");
+    train("pattern", "--layers 2 --attention delta/mqa");
+    train("state", "--attention delta");
   }
-  static void TearDownTestSuite() { folder_.reset(); }
 
+ protected:
   static ProgramResult attend(const std::string& run, const std::string& text,
                               const std::string& flags = "") {
-    std::vector<std::string> arguments = {"attend", "--from", run, "--text", text};
-    for (const std::string& word : words(flags)) arguments.push_back(word);
-    return run_program(arguments, folder_->path());
+    return call("--from " + run + " " + flags, {"--text", text});
   }
-
-  static std::unique_ptr<TrainFolder> folder_;
 };
-
-std::unique_ptr<TrainFolder> AttendCommand::folder_;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);
@@ -75,14 +64,14 @@ TEST_F(AttendCommand, NumbersEveryTenthColumnAndDrawsAnSvg) {
 }
 
 TEST_F(AttendCommand, ReadsKeysThroughARoundedCache) {
-  const std::string exact = attend("run", "16 is a", "--json").out;
-  EXPECT_EQ(attend("run", "16 is a", "--json --cache-dtype f32").out, exact);
-  EXPECT_NE(attend("run", "16 is a", "--json --cache-dtype int2").out, exact);
+  const std::string exact = attend("run", "16 is a", "--format json").out;
+  EXPECT_EQ(attend("run", "16 is a", "--format json --cache-dtype f32").out, exact);
+  EXPECT_NE(attend("run", "16 is a", "--format json --cache-dtype int2").out, exact);
   for (const auto& [flags, said] :
        {std::pair{"--cache-dtype int4 --cache-recent 2", "--cache-recent does not apply to maps"},
         {"--cache-dtype latent=int4", "--cache-dtype rounds 'latent'"},
         {"--cache-dtype int5", "--cache-dtype must be one of"}})
-    expect_refusal(attend("run", "16 is a", flags), kUsage, {said}, flags);
+    headcount::expect_refusal(attend("run", "16 is a", flags), kUsage, {said}, flags);
 }
 
 TEST_F(AttendCommand, ShowsOneLayerAndOneHead) {
@@ -94,7 +83,7 @@ TEST_F(AttendCommand, ShowsOneLayerAndOneHead) {
 }
 
 TEST_F(AttendCommand, HasAllWeightsAsJson) {
-  const ProgramResult result = attend("run", "9 is", "--json");
+  const ProgramResult result = attend("run", "9 is", "--format json");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json maps = json::parse(result.out);
   EXPECT_EQ(maps["text"], "9 is");
@@ -122,22 +111,26 @@ TEST_F(AttendCommand, SaysInOneLineWhichLayersHaveNoScores) {
   ASSERT_EQ(lines.size(), 9u) << result.out;
   EXPECT_EQ(lines[1], "layer 1: delta has no scores, it keeps a state");
   EXPECT_EQ(lines[2], "layer 2 (mqa), head 1");
-  EXPECT_EQ(json::parse(attend("pattern", "9 is", "--json").out)["layers"][0]["heads"],
+  EXPECT_EQ(json::parse(attend("pattern", "9 is", "--format json").out)["layers"][0]["heads"],
             json::array());
-  expect_refusal(attend("state", "9 is"), 2, {"there is no map: delta has no scores"}, "delta");
-  expect_refusal(attend("pattern", "9 is", "--layer 1"), 2, {"delta has no scores"}, "layer 1");
+  headcount::expect_refusal(attend("state", "9 is"), 2, {"there is no map: delta has no scores"},
+                            "delta");
+  headcount::expect_refusal(attend("pattern", "9 is", "--layer 1"), 2, {"delta has no scores"},
+                            "layer 1");
 }
 
 TEST_F(AttendCommand, RefusesWhatItCannotShow) {
-  expect_refusal(attend("run", ""), 2, {"--text is empty"}, "no text");
-  expect_refusal(attend("run", "4 is a square. 16"), 2,
-                 {"--text has 17 characters, the context holds 16"}, "long");
-  expect_refusal(attend("run", "9 X"), 3, {"--text: ", "'X'"}, "unknown");
-  expect_refusal(attend("run", "9", "--layer 3"), 2, {"--layer 3: the model has 2 layers"},
-                 "layer");
-  expect_refusal(attend("run", "9", "--head 3"), 2, {"--head 3: layer 1 has 2 heads"}, "head");
-  expect_refusal(attend("nowhere", "9"), 3, {"'nowhere' is no run folder"}, "folder");
-  expect_refusal(folder_->headcount("attend --text 9"), 2, {"--from is missing"}, "from");
+  headcount::expect_refusal(attend("run", ""), 2, {"--text is empty"}, "no text");
+  headcount::expect_refusal(attend("run", "4 is a square. 16"), 2,
+                            {"--text has 17 characters, the context holds 16"}, "long");
+  headcount::expect_refusal(attend("run", "9 X"), 3, {"--text: ", "'X'"}, "unknown");
+  headcount::expect_refusal(attend("run", "9", "--layer 3"), 2,
+                            {"--layer 3: the model has 2 layers"}, "layer");
+  headcount::expect_refusal(attend("run", "9", "--head 3"), 2, {"--head 3: layer 1 has 2 heads"},
+                            "head");
+  headcount::expect_refusal(attend("nowhere", "9"), 3, {"'nowhere' is no run folder"}, "folder");
+  headcount::expect_refusal(folder_->headcount("attend --text 9"), 2, {"--from is missing"},
+                            "from");
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ TEST(Help, HasEveryHeadingOnce) {
 TEST(Help, HasShortFormsForThoseWhoTryThem) {
   const TrainFolder folder;
   const std::string all = folder.headcount("--help").out,
-                    train = folder.headcount("train --help").out;
+                    train = folder.headcount("train --help").out,
+                    all_flags = folder.headcount("train --help all").out;
   ASSERT_GT(train.size(), all.size());
   for (const auto& [line, text] : {std::pair{"-h", all}, std::pair{"help", all},
                                    std::pair{"train -h", train}, std::pair{"help train", train}}) {
@@ -103,6 +104,34 @@ TEST(Help, OfAllCommandsSaysWhatToTypeFirstAndAlignsThem) {
   while (std::getline(lines, line) && !line.empty()) {
     EXPECT_EQ(line.find_first_not_of(' ', line.find(' ', 2)), 11u) << line;
     EXPECT_LT(line.size(), 100u) << line;
+  }
+}
+
+TEST(Format, OfEveryCommandIsTextJsonCsvOrMarkdown) {
+  const TrainFolder folder;
+  folder.trained("--quiet --out run");
+  const std::string end = " --format ";
+  for (const std::string& line :
+       {TrainFolder::train_line("--quiet"), std::string("eval --from run"),
+        std::string("sample --from run --tokens 3"), std::string("ask --from run --text 16"),
+        std::string("attend --from run --text 16"), std::string("report run"),
+        std::string("convert --from run --attention mqa --out mqa"),
+        std::string("cost --dim 16 --heads 2")}) {
+    const auto output = [&](const std::string& format) {
+      std::filesystem::remove_all(folder / "mqa");
+      const ProgramResult result = folder.headcount(line + end + format);
+      EXPECT_EQ(result.exit_code, 0) << line << result.err;
+      return result.out;
+    };
+    const auto json = nlohmann::ordered_json::parse(output("json"));
+    EXPECT_TRUE(json.is_object()) << line;
+    const std::string csv = output("csv"), header = csv.substr(0, csv.find('\n'));
+    EXPECT_EQ(header.find(' '), std::string::npos) << line << header;
+    EXPECT_GT(csv.size(), header.size() + 1) << line;
+    EXPECT_NE(output("markdown").find("---"), std::string::npos) << line;
+    EXPECT_EQ(output("text").find("---"), std::string::npos) << line;
+    expect_refusal(folder.headcount(line + end + "yaml"), kUsage,
+                   {"--format must be text, json, csv or markdown, is 'yaml'"}, line);
   }
 }
 

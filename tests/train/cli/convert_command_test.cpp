@@ -1,12 +1,11 @@
 // `headcount convert` as its users meet it: what it prints, what goes on from it, what it refuses.
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "train/run_program.h"
+#include "train/runs_of_a_suite.h"
 
 namespace headcount {
 namespace {
@@ -14,45 +13,22 @@ namespace {
 using nlohmann::json;
 
 // One small run, which no test changes.
-class ConvertCommand : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TrainFolder>();
-    trained_ = train("--lr 0.01 --warmup 0 --heads 4 --layers 2 --steps 30 --out run");
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
+class ConvertCommand : public RunsOfASuite<ConvertCommand> {
+ public:
+  static constexpr const char* kCommand = "convert";
+  static void prepare() { trained_ = train("run", "--heads 4 --layers 2 --steps 30"); }
 
-  static json train(const std::string& flags) {
-    const ProgramResult result = folder_->train("--quiet --json " + flags);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return json::parse(result.out);
-  }
-  static ProgramResult run_convert(const std::string& flags) {
-    return folder_->headcount("convert --threads 1 " + flags);
-  }
-  static json object(const std::string& flags) {
-    const ProgramResult result = run_convert("--json " + flags);
-    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
-    EXPECT_EQ(result.err, "") << flags;
-    return json::parse(result.out);
-  }
+ protected:
   static double loss_of(const std::string& folder) {
-    const ProgramResult result = folder_->headcount("eval --json --data text.txt --from " + folder);
+    const ProgramResult result =
+        folder_->headcount("eval --format json --data text.txt --from " + folder);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return json::parse(result.out).at("loss");
   }
-  static void expect_refusal(int code, const std::string& flags,
-                             const std::vector<std::string>& names) {
-    headcount::expect_refusal(run_convert(flags), code, names, flags);
-    EXPECT_FALSE(folder_->has("refused")) << flags;
-  }
+  ~ConvertCommand() override { EXPECT_FALSE(folder_->has("refused")); }
 
-  static std::unique_ptr<TrainFolder> folder_;
-  static json trained_;
+  static inline json trained_;
 };
-
-std::unique_ptr<TrainFolder> ConvertCommand::folder_;
-json ConvertCommand::trained_;
 
 TEST_F(ConvertCommand, SaysWhatIsLostInEachLayerAndInTheLoss) {
   const json result = object("--from run --attention mqa --out to-mqa");
@@ -81,14 +57,14 @@ TEST_F(ConvertCommand, WritesTheModelWhoseLossItMeasured) {
 }
 
 TEST_F(ConvertCommand, WithoutJsonPrintsATable) {
-  const ProgramResult result = run_convert("--from run --attention gqa2 --out to-gqa");
+  const ProgramResult result = call("--from run --attention gqa2 --out to-gqa");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   for (const char* const part : {"from mha", "to   gqa: rope-dim 4, tie-kv off, kv-heads 2",
                                  "layer     keys   values", "KV cache, bytes a token 256 -> 128",
                                  "text.txt, validation part)", "headcount train --init to-gqa"})
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
-  train("--context 12 --steps 1 --out twelve");  // MHA of one layer: 32 numbers a token
-  const ProgramResult window = run_convert("--from twelve --attention mha@1 --out window");
+  train("twelve", "--context 12 --steps 1");  // MHA of one layer: 32 numbers a token
+  const ProgramResult window = call("--from twelve --attention mha@1 --out window");
   EXPECT_NE(window.out.find("KV cache, bytes a token 128.00 -> 10.67\n"), std::string::npos)
       << window.out << window.err;
 }
@@ -97,7 +73,7 @@ TEST_F(ConvertCommand, PrintsACommandThatTrainsFurther) {
   const ProgramResult made = folder_->headcount(
       "train --data lookup --kinds 3 --dim 16 --steps 1 --eval-characters 2k --quiet --out board");
   ASSERT_EQ(made.exit_code, 0) << made.err;
-  const std::string printed = run_convert("--from board --attention mqa --out to-board").out;
+  const std::string printed = call("--from board --attention mqa --out to-board").out;
   const std::size_t at = printed.find("headcount train --init");
   ASSERT_NE(at, std::string::npos) << printed;
   const std::string command = printed.substr(at + 10, printed.find('\n', at) - at - 10);
@@ -113,8 +89,7 @@ TEST_F(ConvertCommand, NeedsNoTextOfTheRunWhereAnotherIsNamed) {
   std::string settings = folder_->contents("moved/config.json");
   settings.replace(settings.find("text.txt"), 8, "gone.txt");
   folder_->file("moved/config.json", settings);
-  EXPECT_EQ(run_convert("--from moved --attention mqa --data text.txt --out of-moved").exit_code,
-            0);
+  EXPECT_EQ(call("--from moved --attention mqa --data text.txt --out of-moved").exit_code, 0);
 }
 
 TEST_F(ConvertCommand, RefusesUnusableFlags) {
@@ -139,7 +114,7 @@ TEST_F(ConvertCommand, RefusesUnusableFlags) {
 // Before any work is done.
 TEST_F(ConvertCommand, RefusesPlacesThatItCannotWriteOrName) {
   std::filesystem::create_symlink("loop", *folder_ / "loop");
-  const std::string from = "--from run --attention mqa --json --out ";
+  const std::string from = "--from run --attention mqa --out ";
   expect_refusal(kUsage, from + "caf\xe9", {"--out must be UTF-8"});
   EXPECT_FALSE(folder_->has("caf\xe9"));
   expect_refusal(kUsage, from + "text.txt", {"--out text.txt is a file"});

@@ -57,7 +57,9 @@ class CostCommand : public testing::Test {
     EXPECT_EQ(result.err, "") << flags;
     return result.out;
   }
-  json table(const std::string& flags) const { return json::parse(output(flags + " --json")); }
+  json table(const std::string& flags) const {
+    return json::parse(output(flags + " --format json"));
+  }
 
   // The row of one attention; all of them must be there once, in order.
   static json row(const json& table, const std::string& attention) {
@@ -70,7 +72,7 @@ class CostCommand : public testing::Test {
 
   // The row of one attention in a table that leaves out attentions that have no window.
   json row_with_window(const std::string& flags, const std::string& attention) const {
-    const json table = json::parse(cost(flags + " --json").out);
+    const json table = json::parse(cost(flags + " --format json").out);
     for (const json& row : table.at("rows")) {
       if (row.at("attention") == attention) return row;
     }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <set>
@@ -11,7 +10,7 @@
 #include <vector>
 
 #include "models/checkpoint/checkpoint.h"
-#include "train/run_program.h"
+#include "train/runs_of_a_suite.h"
 
 namespace headcount {
 namespace {
@@ -20,45 +19,14 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 // One small run, which no test changes.
-class EvalCommand : public testing::Test {
+class EvalCommand : public RunsOfASuite<EvalCommand> {
+ public:
+  static constexpr const char* kCommand = "eval";
+  static void prepare() { trained_ = train("run", ""); }
+
  protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TrainFolder>();
-    trained_ = train("run", "");
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
-
-  // What `headcount train --json` prints.
-  static json train(const std::string& run, const std::string& flags) {
-    const ProgramResult result =
-        folder_->train("--lr 0.01 --warmup 0 --quiet --json --out " + run + " " + flags);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return json::parse(result.out);
-  }
-
-  static ProgramResult run_eval(const std::string& flags) {
-    return folder_->headcount("eval " + over_defaults("--threads 1", flags));
-  }
-  // Output of a command that must succeed.
-  static std::string text(const std::string& flags) {
-    const ProgramResult result = run_eval(flags);
-    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
-    EXPECT_EQ(result.err, "") << flags;
-    return result.out;
-  }
-  static json object(const std::string& flags) { return json::parse(text("--json " + flags)); }
-
-  static void expect_refusal(int code, const std::string& flags,
-                             const std::vector<std::string>& names) {
-    headcount::expect_refusal(run_eval(flags), code, names, flags);
-  }
-
-  static std::unique_ptr<TrainFolder> folder_;
-  static json trained_;
+  static inline json trained_;
 };
-
-std::unique_ptr<TrainFolder> EvalCommand::folder_;
-json EvalCommand::trained_;
 
 TEST_F(EvalCommand, FindsTheLossThatTrainingReported) {
   const json result = object("--from run");
@@ -172,7 +140,7 @@ TEST_F(EvalCommand, ReadsLineEndsAsTheRunDoes) {
   const std::string weights = "/checkpoints/step-3/model.safetensors";
   EXPECT_EQ(folder_->contents("unix" + weights), folder_->contents("plain" + weights));
   const json kept = json::parse(
-      folder_->trained("--data windows.txt --newlines keep --quiet --json --out kept").out);
+      folder_->trained("--data windows.txt --newlines keep --quiet --format json --out kept").out);
   EXPECT_EQ(characters("kept"), windows.size() - 1);
   EXPECT_EQ(object("--from kept").at("loss"), kept.at("val_loss"));
   // A run of a version without the setting kept them.
@@ -181,7 +149,7 @@ TEST_F(EvalCommand, ReadsLineEndsAsTheRunDoes) {
   folder_->file("kept/config.json", config.dump());
   EXPECT_EQ(object("--from kept").at("loss"), kept.at("val_loss"));
   const json again = json::parse(
-      folder_->headcount("train --config kept/config.json --quiet --json --out again").out);
+      folder_->headcount("train --config kept/config.json --quiet --format json --out again").out);
   EXPECT_EQ(again.at("val_loss"), kept.at("val_loss"));
   EXPECT_EQ(folder_->headcount("train --resume kept --steps 5 --quiet").exit_code, 0);
   for (const std::string run : {"kept", "again"})
@@ -272,7 +240,7 @@ TEST_F(EvalCommand, KeepsTheWindowOfTraining) {
   const json result = object("--from windowed");
   EXPECT_EQ(result.at("window"), 3);
   EXPECT_EQ(result.at("loss"), trained.at("val_loss"));
-  const ProgramResult wider = run_eval("--from windowed --window 16 --json");
+  const ProgramResult wider = call("--from windowed --window 16 --format json");
   EXPECT_NE(json::parse(wider.out).at("loss"), trained.at("val_loss"));
   EXPECT_EQ(wider.err,
             "headcount: --window 16 is wider than that of training: what lies beyond was "

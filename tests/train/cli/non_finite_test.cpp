@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <csignal>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "models/checkpoint/checkpoint.h"
-#include "train/run_program.h"
+#include "train/runs_of_a_suite.h"
 
 namespace headcount {
 namespace {
@@ -18,18 +17,17 @@ const std::string kKeys = "model.layers.0.self_attn.k_proj.weight";
 
 // A run, and models that differ from its own in a weight: `nan`, with one NaN in the keys, and
 // `large`, whose keys exceed the numbers of float16.
-class NonFiniteNumbers : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TrainFolder>();
-    folder_->trained("--quiet --out run");
+class NonFiniteNumbers : public RunsOfASuite<NonFiniteNumbers> {
+ public:
+  static void prepare() {
+    train("run", "");
     spoil("nan", [](std::vector<Real>& keys) { keys[7] = std::numeric_limits<Real>::quiet_NaN(); });
     spoil("large", [](std::vector<Real>& keys) {
       for (Real& x : keys) x *= Real{1e8};
     });
   }
-  static void TearDownTestSuite() { folder_.reset(); }
 
+ protected:
   // Copies the run's model to the folder `name` with changed keys.
   template <class Change>
   static void spoil(const std::string& name, const Change& change) {
@@ -56,17 +54,13 @@ class NonFiniteNumbers : public testing::Test {
                              const std::vector<std::string>& parts) {
     headcount::expect_refusal(folder_->headcount(line), code, parts, line);
   }
-
-  static std::unique_ptr<TrainFolder> folder_;
 };
-
-std::unique_ptr<TrainFolder> NonFiniteNumbers::folder_;
 
 TEST_F(NonFiniteNumbers, OfAModelAreRefusedByEveryCommandThatLoadsIt) {
   for (const std::string line :
        {"sample --prompt 1 --from nan", "eval --data text.txt --from nan",
-        "eval --data text.txt --json --attention-stats --from nan", "attend --text 12 --from nan",
-        "convert --attention mqa --out converted --from nan",
+        "eval --data text.txt --format json --attention-stats --from nan",
+        "attend --text 12 --from nan", "convert --attention mqa --out converted --from nan",
         "train --data text.txt --init nan --out next"}) {
     expect_refusal(line, kData, {"nan/model.safetensors: " + kKeys + " is nan at element 7"});
     if (line.starts_with("train")) continue;

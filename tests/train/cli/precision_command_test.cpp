@@ -24,7 +24,7 @@ class PrecisionBf16 : public testing::Test {
     return json::parse(folder_.contents(run + "/config.json"));
   }
   double loss(const std::string& flags) const {
-    const ProgramResult result = folder_.headcount("eval --json --from " + flags);
+    const ProgramResult result = folder_.headcount("eval --format json --from " + flags);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return json::parse(result.out).at("loss");
   }
@@ -71,7 +71,7 @@ TEST_F(PrecisionBf16, IsRecordedAndKeptOnResume) {
 
 TEST_F(PrecisionBf16, ChangesTheLossOfTheSameWeightsByRounding) {
   if (!bf16_lacks().empty()) GTEST_SKIP() << bf16_lacks();
-  const ProgramResult trained = folder_.train(kModel + "--precision bf16 --json --out run");
+  const ProgramResult trained = folder_.train(kModel + "--precision bf16 --format json --out run");
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   const double validation = json::parse(trained.out).at("val_loss");
   EXPECT_EQ(loss("run --precision bf16"), validation);

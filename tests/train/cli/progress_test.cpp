@@ -24,7 +24,7 @@ class ProgressOfTraining : public testing::Test {
 
 TEST_F(ProgressOfTraining, SaysWhatTheRunTakesBeforeAndAfterItsFirstSteps) {
   const std::string err = train("--out run --steps 9 --warmup 0 --eval-every 4").err;
-  const json object = json::parse(train("--out other --quiet --json").out);
+  const json object = json::parse(train("--out other --quiet --format json").out);
   const std::string sizes = "mha: " + object.at("params").dump() + " parameters, " +
                             binary_text(16 * object.at("params").get<double>()) + " with ";
   EXPECT_TRUE(err.starts_with(sizes)) << err;

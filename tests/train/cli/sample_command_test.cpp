@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -10,7 +9,7 @@
 
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
-#include "train/run_program.h"
+#include "train/runs_of_a_suite.h"
 
 namespace headcount {
 namespace {
@@ -21,45 +20,11 @@ using nlohmann::json;
 constexpr Index kContext = 16;  // of TrainFolder's model
 
 // One small run, which no test changes.
-class SampleCommand : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TrainFolder>();
-    train("run", "");
-  }
-  static void TearDownTestSuite() { folder_.reset(); }
-
-  static void train(const std::string& run, const std::string& flags) {
-    const ProgramResult result =
-        folder_->train("--lr 0.01 --warmup 0 --quiet --out " + run + " " + flags);
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-  }
-
-  static ProgramResult run_sample(const std::string& flags,
-                                  const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = words("sample " + over_defaults("--threads 1", flags));
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_program(arguments, *folder_ / "");
-  }
-  // Text, from a command that must succeed; `more` may hold spaces.
-  static std::string text(const std::string& flags, const std::vector<std::string>& more = {}) {
-    const ProgramResult result = run_sample(flags, more);
-    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
-    EXPECT_EQ(result.err, "") << flags;
-    return result.out;
-  }
-  static json object(const std::string& flags) { return json::parse(text("--json " + flags)); }
-
-  static void expect_refusal(int code, const std::string& flags,
-                             const std::vector<std::string>& names,
-                             const std::vector<std::string>& more = {}) {
-    headcount::expect_refusal(run_sample(flags, more), code, names, flags);
-  }
-
-  static std::unique_ptr<TrainFolder> folder_;
+class SampleCommand : public RunsOfASuite<SampleCommand> {
+ public:
+  static constexpr const char* kCommand = "sample";
+  static void prepare() { train("run", ""); }
 };
-
-std::unique_ptr<TrainFolder> SampleCommand::folder_;
 
 TEST_F(SampleCommand, PrintsThePromptAndItsContinuation) {
   const std::string out = text("--from run --tokens 20", {"--prompt", "16 is"});
@@ -151,8 +116,7 @@ TEST_F(SampleCommand, EndsATextWithAStopString) {
   const std::string stop = whole[0].substr(7, 4);  // the second text has it nowhere
   const std::string ended = whole[0].substr(0, whole[0].find(stop) + 4);
   ASSERT_EQ(whole[1].find(stop), std::string::npos);
-  const json result =
-      json::parse(text(flags + " --json ", {"--stop", stop, "--stop", whole[1].substr(20)}));
+  const json result = object(flags, {"--stop", stop, "--stop", whole[1].substr(20)});
   EXPECT_EQ(result.at("texts"), json({ended, whole[1]}));
   EXPECT_EQ(result.at("tokens"), ended.size());
   EXPECT_EQ(result.at("ended_by"), "stop");

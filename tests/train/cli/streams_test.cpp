@@ -134,31 +134,5 @@ TEST(Terminal, ShowsAComparisonWithoutCuttingAnything) {
   EXPECT_TRUE(shown) << text;
 }
 
-TEST(Progress, MeasuresTheSpeedOfTheStepsSinceTheRunWasResumed) {
-  testing::internal::CaptureStderr();
-  {
-    RunProgress progress(ProgressMode::always, 1000, 100, 900);
-    progress.update({.step = 910, .loss = 1, .learning_rate = 1, .gradient_norm = 1}, 1.0, 5);
-  }
-  const std::string line = testing::internal::GetCapturedStderr();
-  EXPECT_NE(line.find("  200 tokens/s"), std::string::npos) << line;
-  EXPECT_NE(line.find("  ETA 45s"), std::string::npos) << line;
-}
-
-TEST(Progress, SaysNothingOfSpeedBeforeAStepWasTrained) {
-  testing::internal::CaptureStderr();
-  {
-    RunProgress progress(ProgressMode::always, 1000, 100, 900);
-    progress.update({.step = 900, .loss = 1, .learning_rate = 1, .gradient_norm = 1}, 1.0, 0);
-  }
-  const std::string line = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(line.starts_with("\r\033[Kstep 900/1000  loss 1.0000  val 1.0000  lr ")) << line;
-}
-
-TEST(Progress, ShowsLossesWhole) {
-  EXPECT_EQ(loss_text(1236156.18), "1236156.1800");
-  EXPECT_EQ(loss_text(2.51342), "2.5134");
-}
-
 }  // namespace
 }  // namespace headcount

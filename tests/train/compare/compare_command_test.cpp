@@ -73,7 +73,7 @@ TEST(CompareCommand, EvaluatesEachRunThroughRoundedCaches) {
   EXPECT_EQ(rounded["cache"], "int2 rotated");
   EXPECT_EQ(rounded["kv_cache_bytes_per_token"], 2 * (2 + 2));  // k and v of 8 numbers, scales
   const ProgramResult alone = folder.headcount(
-      "eval --from c/runs/gqa1/seed-2 --cache-dtype int2 --cache-rotate on --json");
+      "eval --from c/runs/gqa1/seed-2 --cache-dtype int2 --cache-rotate on --format json");
   EXPECT_EQ(json::parse(alone.out).at("loss"), rounded["val_losses"][1]) << alone.err;
   // A text's begin is enough for the question, and an evaluation is made once.
   const std::string some = flags + "--cache-dtype int2 --cache-characters ";
@@ -101,8 +101,8 @@ TEST(CompareCommand, EvaluatesEachRunThroughRoundedCaches) {
 TEST(CompareCommand, TrainsWhatTrainTrains) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention gqa1,mla --seeds 2 --out c --quiet").exit_code, 0);
-  const ProgramResult alone =
-      folder.train("--attention gqa --kv-heads 1 --seed 2 --eval-every 0 --out alone --json");
+  const ProgramResult alone = folder.train(
+      "--attention gqa --kv-heads 1 --seed 2 --eval-every 0 --out alone --format json");
   ASSERT_EQ(alone.exit_code, 0) << alone.err;
   EXPECT_EQ(results(folder, "c")["variants"][0]["val_losses"][1],
             json::parse(alone.out)["val_loss"]);
@@ -211,7 +211,7 @@ TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {
   for (const char* shown : {"[recall]", "[mha,gqa2,mqa,mla32+0,mhax4]"})
     EXPECT_NE(help.find(shown), std::string::npos) << shown;
   const ProgramResult result =
-      folder.headcount("compare --steps 2 --seeds 2 --threads 2 --quiet --json --out c");
+      folder.headcount("compare --steps 2 --seeds 2 --threads 2 --quiet --format json --out c");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json r = json::parse(result.out);
   EXPECT_EQ(r["data"], "recall");
@@ -331,7 +331,7 @@ TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
   const json run = json::parse(folder.contents("c/runs/mha/lr=1e-2/seed-1/result.json"));
   EXPECT_GT(run["tuning_characters"], 0);
   EXPECT_NE(run["tuning_loss"], run["val_loss"]);
-  const ProgramResult alone = folder.train("--steps 60 --lr 1e-2 --out alone --json");
+  const ProgramResult alone = folder.train("--steps 60 --lr 1e-2 --out alone --format json");
   // The run of the sweep has not seen the last tenth of the training text, so it is another model.
   EXPECT_NE(run["val_loss"], json::parse(alone.out)["val_loss"]);
 }
@@ -348,7 +348,8 @@ TEST(CompareCommand, ShowsHowFarAboveTheFloorEachIsAndItsAnswers) {
 
 TEST(CompareCommand, IsPlainWhenNotOnATerminal) {
   const TrainFolder folder;
-  const ProgramResult result = compare(folder, "--attention mha,mqa --seeds 2 --out c --json");
+  const ProgramResult result =
+      compare(folder, "--attention mha,mqa --seeds 2 --out c --format json");
   EXPECT_EQ(result.err.find('\r'), std::string::npos);
   EXPECT_NE(result.err.find("mha, seed 1: validation loss "), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("4 of 4 runs done"), std::string::npos) << result.err;

@@ -43,6 +43,17 @@ class ResumedRun : public testing::Test {
       names.insert(entry.path().filename());
     return names;
   }
+  // Expects that the run `whole`, which ends at step `last` and was evaluated and saved every fifth
+  // step, ends there with the same bits if it was stopped after `step`; `key` is then its `value`.
+  void expect_same_end(int step, int last, const char* key, int value) const {
+    fs::remove_all(folder_ / "cut");
+    fs::copy(folder_ / "whole", folder_ / "cut", fs::copy_options::recursive);
+    for (int later = step + 5; later <= last; later += 5)
+      fs::remove_all(folder_ / ("cut/checkpoints/step-" + std::to_string(later)));
+    const ProgramResult resumed = folder_.headcount("train --quiet --format json --resume cut");
+    EXPECT_EQ(json::parse(resumed.out)[key], value) << step;
+    expect_equal_runs("cut", "whole", last);
+  }
   void expect_refusal(const std::string& line, int code, const std::string& part) const {
     headcount::expect_refusal(folder_.headcount(line), code, {part}, line);
   }
@@ -139,7 +150,7 @@ TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
       << message;
   EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "stopped")), 10);
   EXPECT_EQ(std::ranges::count(folder_.contents("stopped/metrics.jsonl"), '\n'), 9);
-  const ProgramResult resumed = folder_.headcount("train --resume stopped --json");
+  const ProgramResult resumed = folder_.headcount("train --resume stopped --format json");
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_NE(resumed.err.find("step 10/10  loss "), std::string::npos) << resumed.err;
   expect_equal_runs("stopped", "whole", 10);
@@ -165,7 +176,7 @@ TEST_F(ResumedRun, WithoutACheckpointBeginsAtTheBeginning) {
 TEST_F(ResumedRun, ThatHasFinishedIsOnlyEvaluated) {
   ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
   const std::string before = weights("run", 12), metrics = folder_.contents("run/metrics.jsonl");
-  const ProgramResult again = folder_.headcount("train --quiet --resume run --json");
+  const ProgramResult again = folder_.headcount("train --quiet --resume run --format json");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(json::parse(again.out)["steps"], 12);
   EXPECT_EQ(weights("run", 12), before);
@@ -247,7 +258,7 @@ TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
 TEST_F(ResumedRun, EndsWhereItHasLearned) {
   const ProgramResult ended = folder_.train(
       "--steps 400 --eval-every 5 --checkpoint-every 5 --lr 2e-3 --warmup 0 --stop-at-loss 2.5 "
-      "--keep 100 --quiet --json --out whole");
+      "--keep 100 --quiet --format json --out whole");
   ASSERT_EQ(ended.exit_code, 0) << ended.err;
   const json result = json::parse(ended.out);
   const int last = result["learned_at"];
@@ -257,15 +268,7 @@ TEST_F(ResumedRun, EndsWhereItHasLearned) {
   EXPECT_LT(result["val_loss"], 2.5);
   const std::string metrics = folder_.contents("whole/metrics.jsonl");
   EXPECT_TRUE(metrics.ends_with(",\"stopped\":true}\n")) << metrics;
-  for (const int step : {5, last - 5}) {
-    fs::remove_all(folder_ / "cut");
-    fs::copy(folder_ / "whole", folder_ / "cut", fs::copy_options::recursive);
-    for (int later = step + 5; later <= last; later += 5)
-      fs::remove_all(folder_ / ("cut/checkpoints/step-" + std::to_string(later)));
-    const ProgramResult resumed = folder_.headcount("train --quiet --json --resume cut");
-    EXPECT_EQ(json::parse(resumed.out)["learned_at"], last) << step;
-    expect_equal_runs("cut", "whole", last);
-  }
+  for (const int step : {5, last - 5}) expect_same_end(step, last, "learned_at", last);
   // It has ended, however often it is resumed.
   const std::string text = folder_.headcount("train --quiet --resume whole").out;
   EXPECT_NE(text.find("learned at step " + std::to_string(last) + " of 400"), std::string::npos)
@@ -276,7 +279,7 @@ TEST_F(ResumedRun, EndsWhereItHasLearned) {
 TEST_F(ResumedRun, EndsWhereEvaluationsStopImproving) {
   const ProgramResult ended = folder_.train(
       "--steps 400 --eval-every 5 --checkpoint-every 5 --lr 0.5 --warmup 0 --dropout 0.1 "
-      "--stop-after 3 --keep 100 --quiet --json --out whole");
+      "--stop-after 3 --keep 100 --quiet --format json --out whole");
   ASSERT_EQ(ended.exit_code, 0) << ended.err;
   const json result = json::parse(ended.out);
   const int best = result["best_step"], last = best + 15;
@@ -287,26 +290,19 @@ TEST_F(ResumedRun, EndsWhereEvaluationsStopImproving) {
   const std::string metrics = folder_.contents("whole/metrics.jsonl");
   EXPECT_TRUE(metrics.ends_with(",\"stopped\":true}\n")) << metrics;
   EXPECT_EQ(metrics.find("stopped"), metrics.rfind("stopped"));
-  EXPECT_EQ(json::parse(folder_.headcount("eval --from whole --best --json").out)["loss"],
+  EXPECT_EQ(json::parse(folder_.headcount("eval --from whole --best --format json").out)["loss"],
             result["best_val_loss"]);
-  EXPECT_EQ(json::parse(folder_.headcount("eval --from whole --json").out)["loss"],
+  EXPECT_EQ(json::parse(folder_.headcount("eval --from whole --format json").out)["loss"],
             result["val_loss"]);
   EXPECT_EQ(folder_.headcount("sample --best --from whole").out,
             folder_.headcount("sample --from whole/checkpoints/step-" + std::to_string(best)).out);
   // Stopped before the best evaluation, after it or shortly before the end, it ends with the same
   // bits at the same step.
-  for (const int step : {5, best, last - 5}) {
-    fs::remove_all(folder_ / "cut");
-    fs::copy(folder_ / "whole", folder_ / "cut", fs::copy_options::recursive);
-    for (int later = step + 5; later <= last; later += 5)
-      fs::remove_all(folder_ / ("cut/checkpoints/step-" + std::to_string(later)));
-    const ProgramResult resumed = folder_.headcount("train --quiet --json --resume cut");
-    EXPECT_EQ(json::parse(resumed.out)["best_step"], best) << step;
-    expect_equal_runs("cut", "whole", last);
-  }
+  for (const int step : {5, best, last - 5}) expect_same_end(step, last, "best_step", best);
   // It has ended, however often and with however many steps it is resumed.
-  EXPECT_EQ(json::parse(folder_.headcount("train --json --quiet --resume whole").out)["steps"],
-            last);
+  EXPECT_EQ(
+      json::parse(folder_.headcount("train --format json --quiet --resume whole").out)["steps"],
+      last);
   expect_refusal("train --resume whole --steps 500", 2, "--stop-after has ended the run in whole");
   EXPECT_EQ(folder_.contents("whole/metrics.jsonl"), metrics);
   const std::string text = folder_.headcount("train --quiet --resume whole").out;

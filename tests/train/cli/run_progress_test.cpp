@@ -1,0 +1,80 @@
+// What progress says of a run: what it takes, before it starts and after its first steps.
+#include <gtest/gtest.h>
+
+#include "train/cli/progress.h"
+#include "train/tiny_training.h"
+#include "train/units.h"
+
+namespace headcount {
+namespace {
+
+class RunProgressTest : public testing::Test {
+ protected:
+  RunProgressTest() {
+    options_.steps = 1000;
+    options_.eval_every = 250;
+    learner_.optimizer = options_.optimizer.make(learner_.model->parameters());
+    corpus_.name = "a.txt";
+    corpus_.train.tokens = tiny_tokens(900);
+    corpus_.validation.tokens = tiny_tokens(120);
+  }
+  // What is written of the steps after `before`, each with the seconds of all so far.
+  std::string said(Index before, const std::vector<double>& seconds,
+                   ProgressMode mode = ProgressMode::automatic) const {
+    testing::internal::CaptureStderr();
+    {
+      RunProgress progress(mode, options_, learner_, corpus_, before);
+      Index step = before;
+      for (const double all : seconds)
+        progress.update({.step = ++step, .loss = 1, .bytes = 3 << 19}, 1.0, all);
+    }
+    return testing::internal::GetCapturedStderr();
+  }
+
+  TrainOptions options_ = tiny_options();
+  Learner learner_ = {
+      std::make_unique<LanguageModel>(options_.model, kTinyVocabulary), nullptr, {}};
+  Corpus corpus_;
+};
+
+TEST_F(RunProgressTest, BeginsWithTheSizesOfModelAndText) {
+  const Index parameters = learner_.model->parameters().element_count();
+  const auto bytes = static_cast<double>(4 * sizeof(Real) * static_cast<std::size_t>(parameters));
+  EXPECT_EQ(said(0, {}), "mha: " + std::to_string(parameters) + " parameters, " +
+                             binary_text(bytes) +
+                             " with gradients and moments; a.txt: 900 characters to train on, "
+                             "120 to evaluate on\n");
+}
+
+TEST_F(RunProgressTest, ExpectsTheTimeOfStepsAfterTheFirstAndOfEvaluations) {
+  // 997 steps of 0.4 s, evaluations of 120 characters: six steps' tokens, forward only. The first
+  // step takes memory from the system.
+  const std::string estimate =
+      "\nabout 6m42s to go: 997 steps of 400.0 ms, 4 evaluations of 0.8 s\n"
+      "measured memory: a step 1.5 MiB, the process ";
+  EXPECT_EQ(said(0, {5, 5.4}).find("to go"), std::string::npos);
+  const std::string text = said(0, {5, 5.4, 5.8, 6.2});
+  EXPECT_NE(text.find(estimate), std::string::npos) << text;
+  EXPECT_EQ(text.find("to go"), text.rfind("to go")) << text;
+}
+
+TEST_F(RunProgressTest, CountsFromWhereARunWasResumed) {
+  const std::string text = said(700, {5, 6, 7});
+  EXPECT_NE(text.find(": 297 steps of 1000.0 ms, 2 evaluations of "), std::string::npos) << text;
+  EXPECT_NE(text.find("  4 tokens/s"), std::string::npos) << text;  // 20 in five seconds
+  EXPECT_NE(text.find("step 701/1000  loss 1.0000  val 1.0000  ETA 24m55s"), std::string::npos)
+      << text;
+}
+
+TEST_F(RunProgressTest, HasNothingToSayOfARunThatIsOver) {
+  options_.steps = 3;
+  EXPECT_EQ(said(0, {1, 1, 1}).find("to go"), std::string::npos);
+}
+
+TEST(Progress, ShowsLossesWhole) {
+  EXPECT_EQ(loss_text(1236156.18), "1236156.1800");
+  EXPECT_EQ(loss_text(2.51342), "2.5134");
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,89 @@
+#include "autograd/base/text.h"
+#include "train/options.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr const char* kAnyForm = "auto";
+
+constexpr Named<CacheLevels> kCacheLevels[] = {{"uniform", CacheLevels::uniform},
+                                               {"normal", CacheLevels::normal}};
+
+}  // namespace
+
+const SettingList& cache_settings() {
+  static const SettingList list = {
+      {"cache-dtype",
+       "number type of the KV cache: " + joined(cache_types(), &CacheTypeRow::name) +
+           "; or types of its parts: k=int4,v=int2 or latent=int4,rope=bf16",
+       parsed<CacheRounding>(), "f32"},
+      {"cache-group", "numbers of a cached row that share a scale; 0: all of a head's row",
+       WholeRange{0}, 0},
+      {"cache-rotate",
+       "on: store queries' and keys' rows, and values', rotated by a Hadamard matrix, which makes "
+       "their numbers nearly normal",
+       kOnOff, "off"},
+      {"cache-levels",
+       "levels of types of 4 bits and fewer: uniform up to the greatest number of a group, or "
+       "those of least error for normal numbers",
+       kCacheLevels,
+       {"normal with cache-rotate on, else uniform",
+        [](const Given& v) { return v.on("cache-rotate") ? "normal" : "uniform"; }}},
+      {"cache-recent", "newest tokens whose rows are cached as computed; 0: none", tokens(0), 0}};
+  return list;
+}
+
+CacheRounding read_rounding(const Given& given) {
+  CacheRounding rounding = CacheRounding::parse(given.text("cache-dtype"));
+  const auto need = [&](const char* name, auto wanted, const char* reason) {
+    if (given.has(name) && !rounding.any_type(wanted))
+      throw SettingError("`", name, "` has no effect with `cache-dtype` ", rounding.text(), ", ",
+                         reason, "; leave it out");
+  };
+  need(
+      "cache-group", [](const CacheTypeRow& row) { return row.scale_bytes > 0; },
+      "whose numbers have no scale");
+  need("cache-levels", &CacheTypeRow::has_levels, "which has its own levels");
+  need(
+      "cache-recent", [](const CacheTypeRow& row) { return row.type != CacheType::real; },
+      "which rounds nothing");
+  rounding.all.group = given.whole("cache-group");
+  rounding.all.rotated = given.on("cache-rotate");
+  rounding.all.levels = given.chosen("cache-levels", kCacheLevels);
+  rounding.all.recent = given.whole("cache-recent");
+  return rounding;
+}
+
+const SettingList& form_settings() {
+  static const SettingList list = [] {
+    SettingList all;
+    for (const AttentionKind* kind : attention_kinds()) {
+      const std::vector<std::string_view> forms =
+          attention_forms(resolve_attention(*kind, Given(attention_settings()), {}));
+      if (forms.size() < 2) continue;
+      std::vector<std::string> names = {kAnyForm};
+      names.insert(names.end(), forms.begin(), forms.end());
+      const Setting setting = {
+          std::string(kind->name),
+          "how to compute from the cache: expanded rebuilds the keys and values of each head, the "
+          "other form uses the cached numbers as they are; auto: the cheaper way",
+          Choices(std::move(names)), kAnyForm};
+      add_settings(all, settings_in(Scope::decoding, {setting}), setting.name);
+    }
+    return all;
+  }();
+  return list;
+}
+
+DecodeOptions read_decode_options(const Given& given) {
+  DecodeOptions options = {.rounding = read_rounding(given)};
+  for (const Setting& setting : form_settings()) {
+    if (!given.has(setting.name)) continue;
+    const std::string form = given.text(setting.name);
+    if (form != kAnyForm) options.forms[setting.name] = form;
+  }
+  return options;
+}
+
+}  // namespace headcount
