@@ -17,8 +17,8 @@ namespace headcount {
 const CommandHelp kAskHelp = {
     "ask", "Ask a model questions of its text, or your own, and show what it answers.",
     "  headcount ask --from runs/mha\n"
-    "  headcount ask --from runs/mha --text \"Tom is in the mill. Where is Tom? In the \"\n"
-    "  echo \"Tom is in the \" | headcount ask --from runs/mha --text -\n"};
+    "  headcount ask --from runs/tales-mha --text \"Tom is in the mill. Where is Tom? In the \"\n"
+    "  echo \"Tom is in the \" | headcount ask --from runs/tales-mha --text -\n"};
 
 namespace {
 

@@ -15,10 +15,10 @@ namespace headcount {
 
 const CommandHelp kAttendHelp = {
     "attend", "Draw the attention weights of each head over a text, darker where they are greater.",
-    "  headcount attend --from runs/mla --text \"Tom is in the mill.\"\n"
-    "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
+    "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\"\n"
+    "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
     "--format json\n"
-    "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --cache-dtype int2\n"};
+    "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --cache-dtype int2\n"};
 
 namespace {
 

@@ -140,9 +140,11 @@ void print_attentions(bool patterns) {
     std::cout << "Patterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
 }
 
-void print_defaults_of_texts() {
+// Defaults that texts replace: of all, or of the one that `data` is without a flag.
+void print_defaults_of_texts(const Setting& data, bool all) {
   std::cout << "\nDefaults of the built-in texts, in place of those above:\n";
   for (const BuiltInCorpus* text : built_in_corpora()) {
+    if (!all && setting_text(data.standard.value) != text->name) continue;
     std::cout << "  " << std::left << std::setw(8) << text->name;
     const nlohmann::json defaults = text->defaults();
     for (const auto& [name, value] : defaults.items())
@@ -227,7 +229,8 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
   }
   groups.push_back(run);  // last
   std::cout << options.help(groups);
-  if (find_setting(settings, "data") != nullptr && rare == 0) print_defaults_of_texts();
+  if (const Setting* const data = find_setting(settings, "data"))
+    print_defaults_of_texts(*data, rare == 0);
   if (find_setting(settings, "layers") != nullptr) print_attentions(rare == 0);  // of whole models
   std::cout << "\nExamples:\n" << command.examples;
   if (rare > 0)

@@ -16,7 +16,8 @@ namespace headcount {
 
 const CommandHelp kSampleHelp = {
     "sample", "Continue a text with a trained model, token by token, from its KV cache.",
-    "  headcount sample --from runs/mla --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
+    "  headcount sample --from runs/tales-mla --prompt \"Mary has\" --tokens 300 --temperature "
+    "0.8\n"
     "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --format json\n"};
 
 namespace {
