@@ -32,7 +32,8 @@ class Turns:
         with open(text, "w") as file:
             file.write("".join(random.Random(1).choices(CHARACTERS, k=100_000)))
         self.command = [arguments.program, "train", *SIZES[size].split(), "--attention", attention]
-        self.command += ["--data", text, "--eval-every", "0", "--checkpoint-every", "0", "--format", "json"]
+        self.command += ["--data", text, "--eval-every", "0", "--checkpoint-every", "0",
+                         "--format", "json"]
         self.command += ["--threads", str(arguments.threads), "--out", os.path.join(folder, "run")]
         self.command += ["--force", "--quiet"]
         self.ours(1)

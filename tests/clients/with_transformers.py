@@ -42,7 +42,8 @@ def newest_checkpoint(path):
 
 def our_logits(program, folder, text, work):
     output = work / "logits.safetensors"
-    headcount(program, "eval", "--from", folder, "--data", text, "--logits", output, "--format", "json")
+    headcount(program, "eval", "--from", folder, "--data", text, "--logits", output,
+              "--format", "json")
     tensors = load_file(output)
     return tensors["tokens"].long(), tensors["logits"]
 
