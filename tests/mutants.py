@@ -31,11 +31,11 @@ MUTANTS = {
         ("> *tolerance ?", ">= *tolerance ?", "Verdict*.*"),
         ("range.last <= range.first", "range.last < range.first",
          "SeedRange*.*:Verdict*.*:*Seeds*.*:*Question*.*"),
-        ("<= question.seeds.first)", "< question.seeds.first)",
+        ("run.seed) <= question", "run.seed) < question",
          "Verdict*.*:Tolerance*.*:Results*.*:*Tolerance*"),
     ],
     ("train/compare/needed_runs.cpp", "train"): [
-        ("if (costs.size() >= first)", "if (costs.size() > first)", "NeededRuns.*"),
+        ("controls && costs.size() >= first", "controls && costs.size() > first", "NeededRuns.*"),
         ("failed_references) >= first", "failed_references) > first", "NeededRuns.*"),
     ],
     ("data/batches.cpp", "data"): [
@@ -50,10 +50,11 @@ MUTANTS = {
     ("models/sampling.cpp", "models"): [
         ("context + 1) / 2", "context) / 2", "SampledText.*"),
         ("reached < enough", "reached <= enough", "SampleToken.*"),
-        ("c.weight < threshold", "c.weight <= threshold", "SampleToken.*"),
+        ("options.min_p * list.front()", "options.min_p * list.back()", "SampleToken.*"),
+        ("c.probability < threshold", "c.probability <= threshold", "SampleToken.*"),
         ("context && !options", "context - 1 && !options", "SampledText.*"),
-        ("start_ > static", "start_ >= static", "SampledText.*"),
-        ("position, static_cast<Index>(b))", "position)", "SampledText.*"),
+        ("start_ > model_", "start_ >= model_", "SampledText.*"),
+        ("std::ssize(prompt) + i, b)", "std::ssize(prompt) + i)", "SampledText.*"),
     ],
     ("train/optimizer.cpp", "train"): [
         ("(warmup + 1)", "(warmup)", "LearningRateSchedule.*"),
@@ -71,6 +72,54 @@ MUTANTS = {
     ("autograd/ops/picking.cpp", "autograd"): [
         ("seen(i) - options.window)", "seen(i) - options.window + 1)", "*Pick*.*"),
         ("first_position + i + 1) /", "first_position + i) /", "*Pick*.*"),
+    ],
+    ("autograd/ops/norms.cpp", "gradcheck"): [
+        ("(g - mean_g - array(h, width) * mean_gh)", "(g - array(h, width) * mean_gh)",
+         "*GradientOfOp*/layer_norm"),
+    ],
+    ("autograd/ops/softmax.cpp", "gradcheck"): [
+        ("(d - (d * out).sum())", "d", "*GradientOfOp*/softmax"),
+        ("(none ? 0 : softmax.inverse * weight)", "(softmax.inverse * weight)",
+         "*GradientOfOp*/cross_entropy"),
+    ],
+    ("autograd/ops/activations.cpp", "gradcheck"): [
+        ("d * lanes<n>(xv + i) * slope(g, s)", "d * slope(g, s)", "*GradientOfOp*/silu_gate"),
+    ],
+    ("autograd/ops/convolution.cpp", "gradcheck"): [
+        ("max<Index>(0, before - row % length)", "max<Index>(1, before - row % length)",
+         "*GradientOfOp*/causal_convolution"),
+    ],
+    ("autograd/ops/pooling.cpp", "gradcheck"): [
+        ("sink.write == Write::add) return;", "true) return;", "*GradientOfOp*/pool_tokens"),
+    ],
+    ("autograd/ops/attention_strips.cpp", "in_double"): [
+        ("p.masks(b, j + r)", "p.masks(b, j)", "ComposedAttention.*"),
+        ("all = p.cap * (all / p.cap)", "all = (all / p.cap)", "ComposedAttention.*"),
+        ("own - p.gate_sums[p.gate(b, tile.begin + r,", "own - p.gate_sums[p.gate(b, tile.begin,",
+         "ComposedAttention.*"),
+    ],
+    ("autograd/ops/attention_kernel.cpp", "in_double"): [
+        ("total()[lane] = 1;", "total()[lane] = 2;", "ComposedAttention.*"),
+    ],
+    ("autograd/row_cache.cpp", "autograd"): [
+        ("left >= first_token_;", "left > first_token_;", "RecentRows.*"),
+    ],
+    ("autograd/cache_format.cpp", "autograd"): [
+        ("== above && code % 2 == 1", "== above && code % 2 == 0", "CacheTypes.*"),
+    ],
+    ("data/corpus.cpp", "data"): [
+        ("(1.0 - options.validation_fraction)", "options.validation_fraction", "CorpusFromFile.*"),
+        ("cut <= 0 ||", "cut < 0 ||", "CorpusFromFile.*"),
+        ("upper_bound(corpus.train.starts, cut)", "lower_bound(corpus.train.starts, cut)",
+         "*BuiltInCorpus*:KeepForTuning.*"),
+    ],
+    ("models/checkpoint/safetensors.cpp", "models"): [
+        ("wanted > bytes.size()", "wanted >= bytes.size()", "*Safetensors*"),
+        ("== end - begin,", ">= end - begin,", "*Safetensors*"),
+    ],
+    ("models/checkpoint/contents.cpp", "models"): [
+        ("tensor.shape != expected", "tensor.shape.size() != expected.size()",
+         "CheckpointFolder.*"),
     ],
     ("nn/attention/memory.cpp", "models"): [
         ("return options.window > 0 ? std::min(options.window,",
