@@ -23,11 +23,11 @@ struct Product {
   ConstMatrix left() const { return operand(a, m, k, a_transposed); }
   ConstMatrix right() const { return operand(b, k, n, b_transposed); }
 
-  /// c after gemm(c, a, b, write, precision...).
-  template <class Gemm, class... Precisions>
-  std::vector<Real> run(Gemm gemm, Precisions... precision) const {
+  /// c after kernel(c, a, b, write, precision...).
+  template <class Kernel, class... Precisions>
+  std::vector<Real> run(Kernel kernel, Precisions... precision) const {
     std::vector<Real> result = c;
-    gemm(Matrix(result.data(), m, n, n + gap), left(), right(), write, precision...);
+    kernel(Matrix(result.data(), m, n, n + gap), left(), right(), write, precision...);
     return result;
   }
   /// Largest difference from the product by its definition, in double, over the deviation of its
