@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/products.h"
+
 namespace headcount {
 
 Compressor::Compressor(LayerWeights& weights, CompressorPlan plan)
@@ -54,6 +56,9 @@ std::optional<Var> Compressor::operator()(Var x, Memory& memory) const {
   constexpr Real kNone = Real{-1e30};  // a gate whose token has no weight
   const Var kv = inputs(*kv_proj_, "kv", x, memory, 0);
   const Var gates = inputs(*gate_proj_, "gate", x, memory, kNone);
+  // Tokens of the open block were counted when they came.
+  const Index fresh = x.shape()[0] * x.shape()[1] * plan_.channels();
+  if (!x.tape->is_dry()) count_macs(fresh - kv.shape().size());
   const Var bias =
       reshape(x.tape->parameter(*position_bias_), {plan_.block * plan_.blocks, plan_.width});
   const std::optional<Var> rows = pool_tokens(kv, gates, bias);

@@ -15,7 +15,7 @@ namespace headcount {
 /// Scores of an indexer [B, T, R], and the rows that it picked by them for attention to read, with
 /// room for their weights if the indexer learns.
 struct Picks {
-  Var scores;
+  std::optional<Var> scores;  ///< none of many queries that the indexer does not learn from
   PickedRows picked;
 
   /// A copy of the picked ones of `rows`, of any type, for one query that reads a cache; else none.
