@@ -3,7 +3,6 @@
 #include <utf8.h>
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -60,10 +59,10 @@ void Vocabulary::encode(std::span<std::int32_t> characters) const {
     character = token;
   }
   if (unknown.empty()) return;
-  constexpr Index kMostNamed = 20;  // a text in another script would fill the screen
-  std::string names = joined(unknown | std::views::take(kMostNamed), name_of);
-  if (const Index more = std::ssize(unknown) - kMostNamed; more > 0)
-    names += " and " + std::to_string(more) + " more";
+  constexpr std::size_t kMostNamed = 20;  // a text in another script would fill the screen
+  const std::u32string all(unknown.begin(), unknown.end());
+  std::string names = joined(all.substr(0, kMostNamed), name_of);
+  if (all.size() > kMostNamed) names += " and " + std::to_string(all.size() - kMostNamed) + " more";
   throw DataError("the model's vocabulary of ", size(), " characters lacks ", names,
                   "; give a text without them");
 }
