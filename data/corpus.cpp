@@ -157,11 +157,11 @@ void require_longer(const Corpus& corpus, Index context) {
 }
 
 void keep_for_tuning(Corpus& corpus, Index characters) {
-  Index cut = std::ssize(corpus.train.tokens) - characters;
-  const auto after = std::ranges::upper_bound(corpus.train.starts, cut);
-  // Otherwise the first story alone is that long.
-  if (after - corpus.train.starts.begin() > 1) cut = *(after - 1);
-  corpus.tuning = cut_off(corpus.train, cut);
+  const auto after = std::ranges::lower_bound(corpus.train.starts, characters);
+  // Otherwise there are no stories, or the last one alone is that long.
+  const Index cut = after != corpus.train.starts.end() ? *after : characters;
+  TextPart rest = cut_off(corpus.train, cut);
+  corpus.tuning = std::exchange(corpus.train, std::move(rest));
 }
 
 void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {

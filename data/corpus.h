@@ -95,8 +95,8 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
 /// Throws DataError if a part of the text is not longer than `context` tokens.
 void require_longer(const Corpus& corpus, Index context);
 
-/// Moves the last `characters` characters of the training part to `corpus.tuning`; of a built-in
-/// corpus a few more, so that the tuning part begins with a story.
+/// Moves the first `characters` characters of the training part to `corpus.tuning`, far from the
+/// validation part; of a built-in corpus a few more, so that the training part begins with a story.
 void keep_for_tuning(Corpus& corpus, Index characters);
 
 /// Gives `corpus` the vocabulary of a model, so that tokens mean the same characters in both.

@@ -74,8 +74,7 @@ DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache,
           [cache, rounding](Index context) { return cache.bytes(context, rounding).total(); }};
 }
 
-DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,
-                       const CacheRounding& rounding) {
+Json cache_layers(const ModelPlan& model, const CacheRounding& rounding) {
   Json layers = Json::array();
   for (Index i = 0; i < model->layers; ++i) {
     const AttentionPlan& attention = model->layer_attention(i);
@@ -86,7 +85,12 @@ DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,
     }
     layers.push_back(blocks_of(parts, attention.window, rounding));
   }
-  return {name, std::move(layers), [model, rounding](Index context) {
+  return layers;
+}
+
+DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,
+                       const CacheRounding& rounding) {
+  return {name, cache_layers(model, rounding), [model, rounding](Index context) {
             return static_cast<double>(kv_cache_bytes(model, context, rounding).value());
           }};
 }

@@ -14,10 +14,13 @@ namespace headcount {
 /// A KV cache that a page draws.
 struct DrawnCache {
   std::string name;
-  /// Layers, each a list of blocks as in results.json, with the bytes of one of their numbers.
-  nlohmann::ordered_json layers;
+  nlohmann::ordered_json layers;       ///< see cache_layers
   std::function<double(Index)> bytes;  ///< of one sequence of so many tokens
 };
+/// What each layer of a model caches, a list of blocks: {"name", "heads", "width" of numbers a
+/// head, "window", "per_sequence", "block" of tokens a row stands for, "bytes" of a number}, for
+/// train/view/cache_picture.js. A layer that reads another layer's cache has none.
+nlohmann::ordered_json cache_layers(const ModelPlan& model, const CacheRounding& rounding);
 DrawnCache drawn_cache(const std::string& name, const ConfigCache& cache,
                        const CacheRounding& rounding);
 DrawnCache drawn_cache(const std::string& name, const ModelPlan& model,

@@ -218,6 +218,25 @@ std::vector<LossAt> losses_by_position(std::span<const EvaluatedPart> parts) {
   return all;
 }
 
+// Mean losses of equal stretches of the text; none if one of them has no character that counts.
+std::vector<double> losses_by_block(std::span<const EvaluatedPart> parts) {
+  constexpr std::size_t kBlocks = 16;
+  std::vector<double> all;
+  for (std::size_t block = 0; block < kBlocks; ++block) {
+    const std::size_t begin = block * parts.size() / kBlocks;
+    double loss = 0;
+    Index characters = 0;
+    for (const EvaluatedPart& part :
+         parts.subspan(begin, (block + 1) * parts.size() / kBlocks - begin)) {
+      loss += part.loss;
+      characters += part.characters;
+    }
+    if (characters == 0) return {};
+    all.push_back(loss / static_cast<double>(characters));
+  }
+  return all;
+}
+
 }  // namespace
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
@@ -260,6 +279,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
   add_answers(parts, result);
   result.loss_by_position = losses_by_position(parts);
+  result.loss_by_block = losses_by_block(parts);
   // Their sums may overflow where all logits are finite.
   if (!std::isfinite(result.loss) || !std::isfinite(result.attention_entropy.value_or(0)))
     throw NonFiniteError(

@@ -45,6 +45,9 @@ struct Evaluation {
   std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty distances
   /// Loss by position in the window, from the first on, without empty ranges.
   std::vector<LossAt> loss_by_position;
+  /// Mean losses of 16 equal stretches of the text, one after the other; none if one of them has no
+  /// character that counts. They scatter by what is written there.
+  std::vector<double> loss_by_block;
 };
 
 /// The evaluation of a training run with the lowest loss so far.

@@ -284,15 +284,15 @@ TEST_P(BuiltInCorpus, KeepsWholeStoriesForTuning) {
   keep_for_tuning(corpus, 2000);
   EXPECT_GE(corpus.tuning.tokens.size(), 2000u);
   EXPECT_LT(corpus.tuning.tokens.size(), 2400u);
-  auto joined = corpus.train.tokens;
-  joined.insert(joined.end(), corpus.tuning.tokens.begin(), corpus.tuning.tokens.end());
+  auto joined = corpus.tuning.tokens;
+  joined.insert(joined.end(), corpus.train.tokens.begin(), corpus.train.tokens.end());
   EXPECT_EQ(joined, whole.train.tokens);
-  auto answers = corpus.train.distances;
-  answers.insert(answers.end(), corpus.tuning.distances.begin(), corpus.tuning.distances.end());
+  auto answers = corpus.tuning.distances;
+  answers.insert(answers.end(), corpus.train.distances.begin(), corpus.train.distances.end());
   EXPECT_EQ(answers, whole.train.distances);
-  auto starts = corpus.train.starts;
-  for (const Index start : corpus.tuning.starts)
-    starts.push_back(start + std::ssize(corpus.train.tokens));
+  auto starts = corpus.tuning.starts;
+  for (const Index start : corpus.train.starts)
+    starts.push_back(start + std::ssize(corpus.tuning.tokens));
   EXPECT_EQ(starts, whole.train.starts);
 }
 
@@ -300,8 +300,8 @@ TEST(KeepForTuning, CutsATextWithoutStoriesAnywhere) {
   const TemporaryFolder folder;
   Corpus corpus = load_corpus(folder.file("letters", "abcdefghijklmnopqrst"));
   keep_for_tuning(corpus, 3);
-  EXPECT_EQ(train_text(corpus), "abcdefghijklmno");
-  EXPECT_EQ(corpus.vocabulary.decode(corpus.tuning.tokens), "pqr");
+  EXPECT_EQ(corpus.vocabulary.decode(corpus.tuning.tokens), "abc");
+  EXPECT_EQ(train_text(corpus), "defghijklmnopqr");
   EXPECT_TRUE(corpus.tuning.starts.empty());
   EXPECT_TRUE(corpus.tuning.distances.empty());
 }

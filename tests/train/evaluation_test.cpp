@@ -183,6 +183,18 @@ TEST_F(EvaluationOfAText, OfManyWindowsDoesNotDependOnHowTheyAreBatched) {
   EXPECT_NEAR(evaluation.loss, total / 5000, 1e-6);
 }
 
+TEST_F(EvaluationOfAText, HasTheLossesOfItsSixteenStretches) {
+  const Index length = 16 * 60;  // parts are windows of at most 64 tokens
+  const Tokens text = tiny_tokens(length + 1);
+  const Evaluation whole = evaluate(model_, text);
+  ASSERT_EQ(whole.loss_by_block.size(), 16u);
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_NEAR(whole.loss_by_block[i],
+                evaluate(model_, std::span(text).subspan(60 * i, 61)).loss, 1e-6);
+  }
+  EXPECT_TRUE(evaluate(model_, std::span(text).first(100)).loss_by_block.empty()) << "few parts";
+}
+
 TEST(LossByPosition, IsTheMeanOfEachRangeOfPositions) {
   nlohmann::json settings = {{"layers", 1}, {"dim", 16}, {"context", 100}};
   const LanguageModel model =

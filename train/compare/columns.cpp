@@ -103,13 +103,13 @@ void add_losses(Columns& columns, const ComparisonResult& result) {
   });
 }
 
-// The median of the steps to learn, with the least and the most, over all runs of an attention.
+// The median of the steps to learn, with the least and the most, over all runs of an attention. A
+// run that diverged takes more steps than any.
 void add_steps(Columns& columns) {
   const auto steps = [](Variant v) {
-    std::vector<double> all;
-    for (const RunResult& run : v.runs) {
+    std::vector<double> all(v.diverged.size(), kDivergedCost);
+    for (const RunResult& run : v.runs)
       all.push_back(run.learned_at ? static_cast<double>(*run.learned_at) : kDivergedCost);
-    }
     return all;
   };
   const auto text = [=](Variant v) {
@@ -131,23 +131,37 @@ void add_steps(Columns& columns) {
 }
 
 // What less cache costs in training: the median over seeds of the steps at which an attention has
-// the loss that the reference ends with. Needs evaluations on the way.
+// the loss that the reference ends with, where a run that diverged never has. Needs evaluations on
+// the way.
 void add_steps_to_reference(Columns& columns, const ComparisonResult& result) {
   const VariantResult& than = reference(result);
   if (std::ranges::all_of(than.runs, [](const RunResult& r) { return r.evaluations.size() < 2; }))
     return;
   const auto steps = [&than](Variant v) {
-    std::vector<double> all;
-    for (const RunResult& run : v.runs) {
-      const auto same = std::ranges::find(than.runs, run.seed, &RunResult::seed);
-      if (same != than.runs.end())
-        all.push_back(steps_to(run, same->validation_loss).value_or(kDivergedCost));
-    }
+    std::vector<double> all(diverged_seeds(v, than).size(), kDivergedCost);
+    for (const auto& [run, same] : pairs_of_runs(v.runs, than.runs))
+      all.push_back(steps_to(*run, same->validation_loss).value_or(kDivergedCost));
     return all.empty() ? kDivergedCost : median(all);
   };
   columns.measured(
       "steps to " + than.spec + "'s loss", "steps_to_reference_loss_median",
       [=](Variant v) { return std::isfinite(steps(v)) ? Json(steps(v)) : Json(); }, 0);
+}
+
+// Half width of the interval of the difference that the text alone leaves: over the stretches of
+// the validation part, of their means over seeds.
+std::optional<double> text_half_width(Variant v, const VariantResult& than) {
+  std::vector<double> sums;
+  for (const auto& [run, same] : pairs_of_runs(v.runs, than.runs)) {
+    const std::size_t blocks = std::min(run->loss_by_block.size(), same->loss_by_block.size());
+    sums.resize(blocks);
+    for (std::size_t i = 0; i < blocks; ++i)
+      sums[i] += run->loss_by_block[i] - same->loss_by_block[i];
+  }
+  const auto seeds = static_cast<double>(v.costs.size());
+  if (&v == &than || sums.empty() || seeds == 0) return std::nullopt;
+  for (double& sum : sums) sum /= seeds;
+  return estimate(sums).half_width;
 }
 
 // Columns that compare an attention with the reference.
@@ -156,6 +170,11 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
   columns.estimate(
       minus, "paired_difference", [](Variant v) { return pointer(v.difference); },
       [](const Estimate& e) { return signed_text(e.mean, 4) + half_width_text(e, 4, 1); });
+  const auto by_text = [&result](Variant v) { return text_half_width(v, reference(result)); };
+  if (std::ranges::any_of(result.variants, [=](Variant v) { return by_text(v).has_value(); }))
+    columns.measured(
+        "+- of text", "paired_difference_text_ci95", [=](Variant v) { return or_null(by_text(v)); },
+        4);
   columns.data("difference_excludes_zero", [](Variant v) {
     const auto decided = v.difference ? excludes_zero(*v.difference) : std::nullopt;
     return decided ? Json(*decided) : Json();

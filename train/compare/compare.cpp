@@ -13,6 +13,7 @@
 #include "train/compare/rounded.h"
 #include "train/compare/runner.h"
 #include "train/compare/verdict.h"
+#include "train/cost_figures.h"
 #include "train/interrupt.h"
 #include "train/run/provenance.h"
 
@@ -38,11 +39,11 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
   result.spec = variant.spec;
   result.adjusted = chosen.candidate->adjusted;
   const ModelPlan& plan = chosen.candidate->options.model;
-  const LanguageModel model(plan, vocabulary);
-  result.parameters = static_cast<Index>(model.parameters().element_count());
+  result.parameters =
+      static_cast<Index>(LanguageModel(plan, vocabulary).parameters().element_count());
   result.cache_bytes_per_token = kv_cache_bytes_per_token(plan);
   result.notes = attention_notes(plan);
-  result.cache = cache_layers(model, {});
+  result.cache = cache_layers(plan, {});
   for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
     const RunStatus& outcome = chosen.outcomes[i];
     if (outcome.result) {
@@ -57,14 +58,13 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
 
 // Reads the passage with the weights of the first finished run.
 void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus& corpus,
-          const ReadPassage& shown, VariantResult& result) {
+          VariantResult& result) {
   const auto finished = std::ranges::find_if(
       chosen.outcomes, [](const RunStatus& o) { return o.result.has_value(); });
   if (finished == chosen.outcomes.end()) return;
   const RunPlan& run = chosen.first[finished - chosen.outcomes.begin()];
   try {
-    result.reading = read_passage(run.folder, passage, shown, corpus);
-    result.reading->seed = run.options.seed;
+    result.reading = read_passage(run.folder, passage, corpus);
   } catch (const Error& error) {
     result.no_reading = error.what();
   }
@@ -166,7 +166,7 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ne
     if (plan.options.sweep) {
       variant.swept = swept(*plan.options.sweep, planned, chosen, runs.tuning_figures(i, statuses));
     }
-    read(plan.passage, chosen, plan.corpus, result.passage, variant);
+    read(plan.passage, chosen, plan.corpus, variant);
     for (std::size_t run = 0; run < chosen.outcomes.size(); ++run) {
       if (chosen.outcomes[run].result && !plan.options.roundings.empty())
         evaluate_rounded(chosen.first[run], plan.options.roundings, plan.corpus, text,
@@ -196,7 +196,7 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
   if (options.sweep) {
     const Index characters = std::ssize(corpus.train.tokens), tuning = characters / 10;
     if (tuning <= context || characters - tuning <= context) {
-      throw DataError("`sweep` chooses by the last tenth of the training text, which has ", tuning,
+      throw DataError("`sweep` chooses by the first tenth of the training text, which has ", tuning,
                       " characters; a context of ", context,
                       " needs more: give a longer text or a shorter context");
     }
@@ -223,9 +223,10 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
 ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, RunWatcher& watcher) {
   const ComparisonResult facts = described(plan, orders);
   const auto reference = static_cast<std::size_t>(&reference_of(plan) - plan.variants.data());
-  const NeededRuns runs(
-      plan.variants, facts.question, reference, orders.folder, orders.command,
-      [&facts](std::span<const RunResult> finished) { return why_open(facts, finished); });
+  const NeededRuns runs(plan.variants, facts.question, reference, orders.folder, orders.command,
+                        [&facts](std::span<const RunResult> finished, double limit) {
+                          return why_open(facts, finished, limit);
+                        });
   RunQueue queue(
       runs.runs(), [&](std::span<const RunStatus> statuses) { return runs.needs(statuses); },
       plan.corpus, orders.again, watcher);

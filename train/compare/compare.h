@@ -39,7 +39,7 @@ struct RunOrders {
 struct ComparisonPlan {
   ComparisonOptions options;             ///< with the question's reference filled in
   std::vector<PlannedVariant> variants;  ///< in the order of the attentions
-  Corpus corpus;  ///< in a sweep, with the slice for tuning losses, the last tenth of the training
+  Corpus corpus;  ///< in a sweep, with the slice for tuning losses, the first tenth of the training
                   ///< text, cut off the training part
   Passage passage;  ///< the one that the report shows
 };

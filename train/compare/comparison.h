@@ -64,17 +64,6 @@ enum class Verdict {
   open,
 };
 
-/// Named part of one layer's KV cache.
-struct CacheBlock {
-  std::string name;
-  Index heads = 0, width = 0;  ///< heads, and numbers per head
-  Index window = 0;            ///< most tokens that are stored; 0: all
-  bool per_sequence = false;   ///< one state for all tokens
-  Index block = 0;             ///< tokens that a row stands for; 0: one
-  double bytes = 4;            ///< of a number, with its part of a scale
-};
-using CacheLayer = std::vector<CacheBlock>;
-
 /// Evaluation of a run on the way, at one step.
 struct EvaluationAt {
   Index step = 0;
@@ -91,6 +80,7 @@ struct RunResult {
   std::optional<double> answer_accuracy;       ///< share of answers (see Story) predicted right
   std::vector<AnswersAt> answers_by_distance;  ///< accuracy by distance, as in Evaluation
   std::vector<LossAt> loss_by_position;        ///< loss by position in the context, as there
+  std::vector<double> loss_by_block;           ///< loss by stretch of the text, as there
   std::optional<Index> learned_at;             ///< step at which the run had learned and ended
   double train_tokens_per_second = 0;          ///< over whole training steps, without evaluations
   double machine_seconds = 0;             ///< from start to end, divided by the runs side by side
@@ -98,34 +88,6 @@ struct RunResult {
   std::vector<Index> curve_steps;         ///< steps of the points of the loss curve
   std::vector<double> curve_losses;       ///< training loss, mean since the point before
   std::vector<EvaluationAt> evaluations;  ///< on the way and at the end, in the order of steps
-};
-
-/// Passage of the validation text on which the report shows attention maps.
-struct ReadPassage {
-  Index number = 1;                     ///< number of the passage: see passage_to_read
-  std::vector<std::string> characters;  ///< UTF-8
-  std::vector<bool> answers;            ///< [characters]; empty where the corpus marks none
-  /// [characters]: entropy under the corpus's grammar, nats; no model's loss can be lower on
-  /// average. Empty for a file.
-  std::vector<double> entropy;
-  /// Index of the character whose prediction the attention maps show: the last answer, or the last
-  /// character.
-  std::size_t question = 0;
-};
-
-/// Attention of one head just before the character that the passage asks for.
-struct HeadLook {
-  std::vector<double> weights;  ///< attention weights of the characters before it
-  double entropy = 0;           ///< entropy of the weights, nats
-};
-
-/// How a trained model reads the passage.
-struct Reading {
-  std::uint64_t seed = 0;  ///< seed of the run
-  /// [characters]: loss in nats; none for the first character and for those that the loss does not
-  /// count.
-  std::vector<std::optional<double>> losses;
-  std::vector<std::vector<HeadLook>> looks;  ///< layer by layer; empty for a layer without scores
 };
 
 /// One value of a sweep, tried for one attention.
@@ -148,7 +110,7 @@ struct RoundedCache {
   std::string cache;  ///< "int4", "k=int4,v=int2 rotated"
   double cache_bytes_per_token = 0;
   std::vector<RoundedRun> runs = {};
-  std::vector<CacheLayer> layers = {};  ///< without recent tokens
+  nlohmann::ordered_json layers = {};  ///< as VariantResult::cache, without recent tokens
 };
 
 /// One attention of a comparison.
@@ -160,13 +122,13 @@ struct VariantResult {
 
   Index parameters = 0;
   double cache_bytes_per_token = 0;     ///< allocated for the context, divided by its tokens
-  std::vector<CacheLayer> cache;        ///< layer by layer
+  nlohmann::ordered_json cache;         ///< what each layer stores: see cache_layers
   std::vector<std::string> notes;       ///< see attention_notes
   std::vector<RunResult> runs;          ///< finished runs, by seed
   std::vector<std::string> failures;    ///< "seed 3: the loss became NaN at step 12; ..."
   std::vector<std::uint64_t> diverged;  ///< seeds whose loss became NaN or infinite
-  std::optional<Reading> reading;       ///< of the first finished run
-  std::string no_reading;               ///< reason why `reading` is absent
+  nlohmann::ordered_json reading;       ///< of the first finished run: see read_passage; or null
+  std::string no_reading;               ///< reason why `reading` is null
   std::vector<RoundedCache> rounded;    ///< as asked for, in order
   std::vector<SweptValue> swept;        ///< every value of the sweep, in order; empty without one
 
@@ -179,7 +141,7 @@ struct VariantResult {
   std::vector<std::pair<std::uint64_t, double>> costs;  ///< by seed; `cost` is their estimate
   Verdict verdict = Verdict::open;
   std::optional<Estimate> answer_accuracy;  ///< as `loss`, where the corpus marks answers
-  /// Median over the runs that this version trained on this machine; none without such a run.
+  /// Median over the runs of the comparison's version and machine; none without such a run.
   std::optional<double> train_tokens_per_second;
   /// On the Pareto front: no other attention has less cache and no more loss, or less loss and no
   /// more cache. Losses are compared on the seeds that both have.
@@ -217,7 +179,7 @@ struct ComparisonResult {
   Index failed_runs = 0, diverged_runs = 0;  ///< failed runs include diverged ones
   double hours = 0;                          ///< machine time of all runs
   std::vector<VariantResult> variants;       ///< in the order given
-  ReadPassage passage;
+  nlohmann::ordered_json passage;            ///< on which the report shows attention: see shown
 };
 
 }  // namespace headcount

@@ -24,7 +24,7 @@ std::vector<RunResult> results(std::span<const RunStatus> outcomes) {
 NeededRuns::NeededRuns(const std::vector<PlannedVariant>& variants, const Question& question,
                        std::size_t reference, const std::filesystem::path& folder,
                        const std::string& command,
-                       std::function<std::string(std::span<const RunResult>)> why_open)
+                       std::function<std::string(std::span<const RunResult>, double)> why_open)
     : variants_(variants),
       question_(question),
       reference_(reference),
@@ -132,8 +132,8 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunStatus> outco
   const auto controls = control_runs(outcomes);
   if (controls && costs.size() >= first) {
     const std::vector<RunResult> first_references = results(references.first(first));
-    if (why_open_ && !why_open_(first_references).empty()) return;
     const std::optional<double> limit = tolerance(question_, first_references, *controls);
+    if (limit && why_open_ && !why_open_(first_references, *limit).empty()) return;
     Decision decision;
     if (limit) decision = decide(costs, *limit, judge_);
     for (std::size_t seed = 0; seed < decision.seeds; ++seed) need(seed, Need::now);

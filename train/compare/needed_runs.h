@@ -20,11 +20,11 @@ namespace headcount {
 class NeededRuns {
  public:
   /// Runs go to runs/ in `folder`; `reference` is an index into `variants`. `why_open`, if given,
-  /// takes the runs of the reference and returns why no verdict can be reached, empty if verdicts
-  /// can (see premises.h). `variants` must outlive the plan.
+  /// takes the runs of the reference and the tolerance and returns why no verdict can be reached,
+  /// empty if verdicts can (see premises.h). `variants` must outlive the plan.
   NeededRuns(const std::vector<PlannedVariant>& variants, const Question& question,
              std::size_t reference, const std::filesystem::path& folder, const std::string& command,
-             std::function<std::string(std::span<const RunResult>)> why_open = {});
+             std::function<std::string(std::span<const RunResult>, double)> why_open = {});
 
   const std::vector<RunPlan>& runs() const { return runs_; }
 
@@ -67,7 +67,7 @@ class NeededRuns {
   Question question_;
   std::size_t reference_, seeds_;
   Judge judge_;
-  std::function<std::string(std::span<const RunResult>)> why_open_;
+  std::function<std::string(std::span<const RunResult>, double)> why_open_;
   std::vector<RunPlan> runs_;  ///< by variant, candidate, seed
 };
 

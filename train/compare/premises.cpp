@@ -63,9 +63,9 @@ std::string why_no_better(double chance, double limit, std::span<const RunResult
 
 // Reason why nothing can be measured against the reference; empty if it can. `runs` are runs of the
 // reference, one or more.
-std::string why_unlearned(const ComparisonResult& result, std::span<const RunResult> runs) {
+std::string why_unlearned(const ComparisonResult& result, std::span<const RunResult> runs,
+                          double limit) {
   const bool answers = result.question.metric == Metric::answers;
-  const double limit = tolerance(result.question, runs).value();
   const std::string& named = result.question.reference;
   const std::string who =
       (named.empty() ? reference(result).spec : named) + ", the reference, has ";
@@ -103,7 +103,8 @@ Index least_seeds() {
 
 }  // namespace
 
-std::string why_open(const ComparisonResult& result, std::span<const RunResult> reference) {
+std::string why_open(const ComparisonResult& result, std::span<const RunResult> reference,
+                     double tolerance) {
   const Question& question = result.question;
   std::vector<RunResult> first;
   std::ranges::copy_if(reference, std::back_inserter(first), [&](const RunResult& run) {
@@ -116,7 +117,8 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
         result.steps, result.too_long_warmup);
   }
   const bool steps = question.metric == Metric::steps;
-  const std::string why = steps ? why_not_in_time(result, first) : why_unlearned(result, first);
+  const std::string why =
+      steps ? why_not_in_time(result, first) : why_unlearned(result, first, tolerance);
   if (!why.empty()) return why;
   if (question.metric != Metric::loss && question.seeds.last < least_seeds()) {
     return formatted("verdicts about %s count seeds and need %td or more",
@@ -317,8 +319,8 @@ void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& s
       "Each attention has the " + setting +
       (result.question.metric == Metric::steps
            ? " with the fewest steps to learn (*), where a run that did not learn counts all steps."
-           : " with the least loss (*) on the last tenth of the training text, on which no run was "
-             "trained."));
+           : " with the least loss (*) on the first tenth of the training text, on which no run "
+             "was trained."));
   for (const VariantResult& variant : result.variants) {
     const auto found = std::ranges::find(variant.swept, true, &SweptValue::chosen);
     if (!found->loss) {

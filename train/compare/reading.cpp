@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "models/attention_map.h"
 #include "train/run/loaded.h"
@@ -10,7 +11,17 @@ namespace headcount {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr Index kLongest = 400;  // characters of a passage on a page
+
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
+
+Json rounded(std::span<const double> values) {
+  Json all = Json::array();
+  for (const double value : values) all.push_back(rounded(value));
+  return all;
+}
 
 // -log p of the target at each token but the first, given the tokens before it.
 std::vector<double> losses_of(const LanguageModel& model, std::span<const std::int32_t> tokens,
@@ -46,45 +57,53 @@ Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Inde
   return passage(corpus, options, number, length);
 }
 
-ReadPassage shown(const Passage& passage, const Corpus& corpus, Index number) {
-  ReadPassage shown;
-  shown.number = number;
-  for (const std::int32_t token : passage.tokens)
-    shown.characters.push_back(corpus.vocabulary.decode(std::span(&token, 1)));
-  shown.entropy = passage.nats;
-  shown.question = passage.tokens.size() - 1;
-  for (std::size_t i = 0; i < passage.distances.size(); ++i) {
-    shown.answers.push_back(passage.distances[i] > 0);
-    // The first character is read, not predicted.
-    if (i > 0 && shown.answers[i]) shown.question = i;
-  }
-  return shown;
+std::size_t question_of(const Passage& passage) {
+  // The first character is read, not predicted.
+  for (std::size_t i = passage.distances.size(); i-- > 1;)
+    if (passage.distances[i] > 0) return i;
+  return passage.tokens.size() - 1;
 }
 
-Reading read_passage(const std::filesystem::path& folder, const Passage& passage,
-                     const ReadPassage& shown, const Corpus& corpus) {
+Json shown(const Passage& passage, const Corpus& corpus, Index number) {
+  Json characters = Json::array(), answers;
+  for (const std::int32_t token : passage.tokens)
+    characters.push_back(corpus.vocabulary.decode(std::span(&token, 1)));
+  if (!passage.distances.empty()) answers = Json::array();
+  for (std::size_t i = 0; i < passage.distances.size(); ++i)
+    if (passage.distances[i] > 0) answers.push_back(i);
+  return {{"number", number},
+          {"characters", characters},
+          {"answers", answers},
+          {"entropy", passage.nats.empty() ? Json() : rounded(passage.nats)},
+          {"question", question_of(passage)}};
+}
+
+Json read_passage(const std::filesystem::path& folder, const Passage& passage,
+                  const Corpus& corpus) {
   const LoadedRun run = load_run(folder.string());
   if (!(run.vocabulary == corpus.vocabulary))
     throw DataError(
         folder.string(),
         " has weights that were trained on a text with other characters; give that text");
-  Reading reading;
-  reading.losses.resize(passage.tokens.size());
-  const std::vector<double> losses =
+  const std::vector<double> of_tokens =
       losses_of(*run.model, passage.tokens,
                 {.distances = passage.distances, .hidden_answers = corpus.hidden_answers});
+  Json losses = {nullptr}, layers = Json::array();
   for (std::size_t i = 1; i < passage.tokens.size(); ++i) {
-    if (!corpus.only_answers || shown.answers[i]) reading.losses[i] = losses[i - 1];
+    const bool counts = !corpus.only_answers || passage.distances[i] > 0;
+    losses.push_back(counts ? Json(rounded(of_tokens[i - 1])) : Json());
   }
-  const auto before = std::span(passage.tokens).first(shown.question);
+  const auto before = std::span(passage.tokens).first(question_of(passage));
   for (const std::vector<HeadMap>& layer : attention_maps(*run.model, before)) {
-    std::vector<HeadLook>& looks = reading.looks.emplace_back();
+    Json heads = Json::array();
     for (const HeadMap& head : layer) {
       const std::span<const Real> weights = head.row(head.length - 1);
-      looks.push_back({{weights.begin(), weights.end()}, head.entropy(head.length - 1)});
+      heads.push_back({{"entropy", rounded(head.entropy(head.length - 1))},
+                       {"weights", rounded(std::vector<double>(weights.begin(), weights.end()))}});
     }
+    layers.push_back(std::move(heads));
   }
-  return reading;
+  return {{"seed", run.options.value().seed}, {"losses", losses}, {"heads", layers}};
 }
 
 }  // namespace headcount

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 
 #include "data/corpus.h"
-#include "train/compare/comparison.h"
 
 namespace headcount {
 
@@ -12,15 +12,21 @@ namespace headcount {
 Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Index number,
                         Index context);
 
-/// Characters, answers and entropies of passage `number` for the report, and the character whose
-/// prediction the attention maps show.
-ReadPassage shown(const Passage& passage, const Corpus& corpus, Index number);
+/// Position in the passage of the character whose prediction the attention maps show: the last
+/// answer, or the last character.
+std::size_t question_of(const Passage& passage);
 
-/// Reads the passage with the weights of the run in `folder`: the loss of each character, and each
-/// head's attention before the character `shown.question`. If the corpus counts answers only, other
-/// characters have no loss. Throws DataError if the weights are absent or their vocabulary is not
-/// that of `corpus`.
-Reading read_passage(const std::filesystem::path& folder, const Passage& passage,
-                     const ReadPassage& shown, const Corpus& corpus);
+/// The passage as results.json has it: its "number", "characters", positions of "answers" (null
+/// where the corpus marks none), their "entropy" under the corpus's grammar in nats, below which no
+/// model's loss can be on average (null for a file), and the position of the "question".
+nlohmann::ordered_json shown(const Passage& passage, const Corpus& corpus, Index number);
+
+/// How the run in `folder` reads the passage: {"seed", "losses" of its characters in nats, null for
+/// the first and for those that the loss does not count, "heads": by layer, none for a layer
+/// without scores, {"entropy", "weights"} of attention just before the question}. Weights and
+/// losses have four decimals. Throws DataError if the weights are absent or their vocabulary is
+/// not that of `corpus`.
+nlohmann::ordered_json read_passage(const std::filesystem::path& folder, const Passage& passage,
+                                    const Corpus& corpus);
 
 }  // namespace headcount

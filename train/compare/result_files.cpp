@@ -132,6 +132,7 @@ Json to_json(const RunResult& r) {
         {{"from", at.from}, {"asked", at.asked}, {"right", at.right}});
   }
   if (!r.loss_by_position.empty()) result["loss_by_position"] = to_json(r.loss_by_position);
+  if (!r.loss_by_block.empty()) result["loss_by_block"] = r.loss_by_block;
   return result;
 }
 
@@ -150,14 +151,17 @@ RunResult run_result_from(const Json& result) {
     r.answers_by_distance.push_back({at.at("from"), at.at("asked"), at.at("right")});
   for (const Json& at : result.value("loss_by_position", Json::array()))
     r.loss_by_position.push_back({at.at("from"), at.at("characters"), at.at("loss")});
+  r.loss_by_block = result.value("loss_by_block", r.loss_by_block);
   return r;
 }
 
 json run_basis(const Corpus& corpus) {
   // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
+  // Those for tuning are the first; earlier versions, which took the last, recorded a number.
+  const std::size_t tuning = corpus.tuning.tokens.size();
   return {{"data_sha256", corpus.sha256 + (corpus.newlines_replaced ? ", unix" : "")},
           {"train_characters", corpus.train.tokens.size()},
-          {"tuning_characters", corpus.tuning.tokens.size()}};
+          {"tuning_characters", tuning == 0 ? json(0) : json({0, tuning})}};
 }
 
 void write_run_result(const RunPlan& run, const RunResult& r, const json& basis,

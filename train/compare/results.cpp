@@ -85,10 +85,10 @@ void compare_with_reference(VariantResult& v, const ComparisonResult& result, co
 void judge_all(ComparisonResult& result, const Judge& judge) {
   if (result.variants.empty()) return;
   const VariantResult& than = reference(result);
-  result.undecided = why_open(result, than.runs);
+  const std::optional<double> limit = tolerance(result);
+  result.undecided = limit ? why_open(result, than.runs, *limit) : "";
   if (result.undecided.empty()) result.undecided = why_beaten(result);
   if (!result.question.intervals || !result.undecided.empty()) return;
-  const std::optional<double> limit = tolerance(result);
   for (VariantResult& v : result.variants) {
     if (&v != &than) v.verdict = judge.verdict(deciding_costs(v, than), limit);
   }
@@ -134,25 +134,6 @@ void summarize(ComparisonResult& result) {
   }
 }
 
-std::string run_name(const VariantResult& variant, const RunResult& run) {
-  return variant.spec + ", seed " + std::to_string(run.seed);
-}
-
-std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
-  std::vector<ForeignRuns> all;
-  for (const VariantResult& variant : result.variants) {
-    for (const RunResult& run : variant.runs) {
-      if (!foreign(run, result)) continue;
-      auto same = std::ranges::find_if(all, [&](const ForeignRuns& f) {
-        return f.version == run.version && f.machine == run.machine;
-      });
-      if (same == all.end()) same = all.insert(all.end(), {run.version, run.machine, {}});
-      same->runs.push_back(run_name(variant, run));
-    }
-  }
-  return all;
-}
-
 std::vector<std::string> notes(const ComparisonResult& result) {
   std::vector<std::string> sentences;
   if (const std::string cut = cut_stories_note(result.longest_story, result.context); !cut.empty())
@@ -179,12 +160,6 @@ std::vector<std::string> notes(const ComparisonResult& result) {
     sentences.push_back(std::to_string(failed - listed) +
                         (failed - listed == 1 ? " run" : " runs") +
                         " at values that the sweep did not choose failed.");
-  for (const ForeignRuns& foreign : foreign_runs(result)) {
-    std::string runs;
-    for (const std::string& run : foreign.runs) runs += (runs.empty() ? "" : "; ") + run;
-    sentences.push_back("Trained by " + foreign.version + ", on " + foreign.machine + ": " + runs +
-                        ". Their training speed does not count.");
-  }
   return sentences;
 }
 
@@ -196,16 +171,16 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
   if (result.question.metric == Metric::steps) {
     keys.push_back("steps_to_learn_median");
   } else {
-    keys.insert(keys.end(),
-                {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean", "learned",
-                 "paired_difference_mean", "steps_to_reference_loss_median"});
+    keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
+                             "learned", "paired_difference_mean", "paired_difference_text_ci95",
+                             "steps_to_reference_loss_median"});
   }
   if (result.question.metric != Metric::loss) keys.push_back("cost_median");
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});
   std::string text =
       narrow_table(selected(comparison_columns(result), keys), result.variants, format, width,
-                   {"pareto", "train_tokens_per_second", "bits_per_character", "params", "learned",
-                    "excess_over_entropy"});
+                   {"pareto", "train_tokens_per_second", "bits_per_character",
+                    "paired_difference_text_ci95", "params", "learned", "excess_over_entropy"});
   if (format == Format::markdown) text += '\n';
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";

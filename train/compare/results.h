@@ -12,20 +12,9 @@ namespace headcount {
 /// speeds, the Pareto front.
 void summarize(ComparisonResult& result);
 
-/// Runs of an earlier comparison that another version, another machine or another way of sharing
-/// the machine trained.
-struct ForeignRuns {
-  std::string version, machine;
-  std::vector<std::string> runs;  ///< "mha, seed 1"
-};
-std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result);
-
-/// Name of a run in notes: "mha, seed 1".
-std::string run_name(const VariantResult& variant, const RunResult& run);
-
 /// Notes, one sentence each: stories that the context cuts, characters evaluated if
-/// `eval-characters` limits them, notes on attentions, attentions without a reading, runs that
-/// failed at values which the sweep did not choose, and foreign runs.
+/// `eval-characters` limits them, notes on attentions, attentions without a reading, and runs that
+/// failed at values which the sweep did not choose.
 std::vector<std::string> notes(const ComparisonResult& result);
 
 /// Table for people with one row per attention, at most `width` wide if that is not 0, followed by

@@ -32,6 +32,7 @@ std::vector<std::string_view> keys_for_programs(std::string_view name) {
           "steps_to_reference_loss_median",
           "paired_difference_mean",
           "paired_difference_ci95",
+          "paired_difference_text_ci95",
           "difference_excludes_zero",
           "cost_mean",
           "cost_ci95",
@@ -85,43 +86,6 @@ std::optional<Estimate> estimate_at(const Json& object, const std::string& name)
 // A cost; null for an infinite one, that of a run that did not learn.
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
-// Four decimals of what is only shown: attention weights, and losses of single characters.
-double rounded(double value) { return std::round(value * 1e4) / 1e4; }
-
-Json to_json(const CacheBlock& block) {
-  Json object = {{"name", block.name}, {"heads", block.heads}, {"width", block.width}};
-  if (block.window > 0) object["window"] = block.window;
-  if (block.per_sequence) object["per_sequence"] = true;
-  if (block.block > 0) object["block"] = block.block;
-  if (block.bytes != CacheBlock().bytes) object["bytes"] = block.bytes;
-  return object;
-}
-
-CacheBlock read_cache_block(const Json& object) {
-  return {object.at("name"),
-          object.at("heads"),
-          object.at("width"),
-          value_or<Index>(object, "window", 0),
-          value_or(object, "per_sequence", false),
-          value_or<Index>(object, "block", 0),
-          value_or(object, "bytes", CacheBlock().bytes)};
-}
-
-Json to_json(const std::vector<CacheLayer>& layers) {
-  return array_of(layers, [](const CacheLayer& layer) {
-    return array_of(layer, [](const CacheBlock& block) { return to_json(block); });
-  });
-}
-
-std::vector<CacheLayer> read_layers(const Json& layers) {
-  std::vector<CacheLayer> all;
-  for (const Json& layer : layers) {
-    CacheLayer& blocks = all.emplace_back();
-    for (const Json& block : layer) blocks.push_back(read_cache_block(block));
-  }
-  return all;
-}
-
 Json to_json(const RoundedCache& rounded) {
   const auto of_runs = [&](const auto& figure) {
     return array_of(rounded.runs, [&](const RoundedRun& run) { return Json(figure(run)); });
@@ -132,7 +96,7 @@ Json to_json(const RoundedCache& rounded) {
           {"val_losses", of_runs([](const RoundedRun& run) { return or_null(run.loss); })},
           {"answer_accuracies",
            of_runs([](const RoundedRun& run) { return or_null(run.answer_accuracy); })},
-          {"layers", to_json(rounded.layers)}};
+          {"layers", rounded.layers}};
 }
 
 RoundedCache read_rounded(const Json& object) {
@@ -143,67 +107,15 @@ RoundedCache read_rounded(const Json& object) {
   for (std::size_t i = 0; i < object.at("seeds").size(); ++i)
     rounded.runs.push_back({object.at("seeds")[i], number(object.at("val_losses")[i]),
                             number(object.at("answer_accuracies")[i])});
-  rounded.layers = read_layers(object.at("layers"));
+  rounded.layers = object.at("layers");
   return rounded;
-}
-
-Json to_json(const ReadPassage& passage) {
-  if (passage.characters.empty()) return Json();
-  Json answers;
-  if (!passage.answers.empty()) answers = Json::array();
-  for (std::size_t at = 0; at < passage.answers.size(); ++at)
-    if (passage.answers[at]) answers.push_back(at);
-  return {{"number", passage.number},
-          {"characters", passage.characters},
-          {"answers", answers},
-          {"entropy", passage.entropy.empty() ? Json() : array_of(passage.entropy, rounded)},
-          {"question", passage.question}};
-}
-
-ReadPassage read_passage_of(const Json& object) {
-  ReadPassage passage;
-  passage.number = object.at("number");
-  passage.characters = object.at("characters").get<std::vector<std::string>>();
-  if (const auto answers = optional_at<std::vector<std::size_t>>(object, "answers")) {
-    passage.answers.resize(passage.characters.size());
-    for (const std::size_t at : *answers) passage.answers.at(at) = true;
-  }
-  passage.entropy = value_or(object, "entropy", std::vector<double>());
-  passage.question = object.at("question");
-  return passage;
-}
-
-Json to_json(const Reading& reading) {
-  const auto head = [](const HeadLook& look) -> Json {
-    return {{"entropy", rounded(look.entropy)}, {"weights", array_of(look.weights, rounded)}};
-  };
-  return {
-      {"seed", reading.seed},
-      {"losses", array_of(reading.losses,
-                          [](const auto& loss) { return loss ? Json(rounded(*loss)) : Json(); })},
-      {"heads", array_of(reading.looks, [&](const auto& layer) { return array_of(layer, head); })}};
-}
-
-Reading read_reading(const Json& object) {
-  const auto head = [](const Json& look) {
-    return HeadLook{look.at("weights").get<std::vector<double>>(), look.at("entropy")};
-  };
-  Reading reading;
-  reading.seed = object.at("seed");
-  reading.losses = read_array(object, "losses", [](const Json& loss) {
-    return loss.is_null() ? std::nullopt : std::optional(loss.get<double>());
-  });
-  for (const Json& layer : object.at("heads")) {
-    std::vector<HeadLook>& looks = reading.looks.emplace_back();
-    for (const Json& look : layer) looks.push_back(head(look));
-  }
-  return reading;
 }
 
 // Arrays by seed, each with the figure of a run that it holds.
 constexpr std::pair<const char*, const char*> kArrays[] = {
     {"val_losses", "val_loss"},
     {"losses_by_position", "loss_by_position"},
+    {"losses_by_block", "loss_by_block"},
     {"answer_accuracies", "answer_accuracy"},
     {"answers_by_distance", "answers_by_distance"},
     {"steps_to_learn", "learned_at"},
@@ -258,13 +170,13 @@ void add_details(Json& object, const VariantResult& variant) {
   object["sweep"] = array_of(variant.swept, [](const SweptValue& swept) -> Json {
     return {{"value", swept.value}, {"loss", or_null(swept.loss)}, {"chosen", swept.chosen}};
   });
-  object["cache"] = to_json(variant.cache);
+  object["cache"] = variant.cache;
   if (!variant.rounded.empty())
     object["rounded"] =
         array_of(variant.rounded, [](const RoundedCache& cache) { return to_json(cache); });
   object["notes"] = variant.notes;
   object["no_reading"] = variant.no_reading;
-  object["reading"] = variant.reading ? to_json(*variant.reading) : Json();
+  object["reading"] = variant.reading;
 }
 
 VariantResult read_variant(const Json& object) {
@@ -291,12 +203,11 @@ VariantResult read_variant(const Json& object) {
   variant.swept = read_array(object, "sweep", [](const Json& swept) {
     return SweptValue{swept.at("value"), optional_at<double>(swept, "loss"), swept.at("chosen")};
   });
-  variant.cache = read_layers(value_or(object, "cache", Json::array()));
+  variant.cache = value_or(object, "cache", Json());
   variant.rounded = read_array(object, "rounded", read_rounded);
   variant.notes = value_or(object, "notes", std::vector<std::string>());
   variant.no_reading = value_or<std::string>(object, "no_reading", "");
-  if (const Json reading = value_or(object, "reading", Json()); !reading.is_null())
-    variant.reading = read_reading(reading);
+  variant.reading = value_or(object, "reading", Json());
   return variant;
 }
 
@@ -339,23 +250,6 @@ Question read_question(const Json& verdict) {
   return question;
 }
 
-// Program and machine of each run: those of the comparison, but for the runs of `others`.
-void read_origins(ComparisonResult& result, const Json& others) {
-  for (VariantResult& variant : result.variants) {
-    for (RunResult& run : variant.runs) {
-      run.version = result.version;
-      run.machine = result.machine;
-      const std::string name = run_name(variant, run);
-      for (const Json& other : others) {
-        const auto runs = other.at("runs").get<std::vector<std::string>>();
-        if (std::ranges::find(runs, name) == runs.end()) continue;
-        run.version = other.at("version");
-        run.machine = other.at("machine");
-      }
-    }
-  }
-}
-
 ComparisonResult comparison_of(const Json& json) {
   ComparisonResult result;
   result.command = json.at("command");
@@ -388,12 +282,10 @@ ComparisonResult comparison_of(const Json& json) {
   result.failed_runs = value_or<Index>(json, "failed_runs", 0);
   result.diverged_runs = value_or<Index>(json, "diverged_runs", 0);
   result.hours = json.at("machine_hours");
-  if (const Json passage = value_or(json, "passage", Json()); !passage.is_null())
-    result.passage = read_passage_of(passage);
+  result.passage = value_or(json, "passage", Json());
   if (std::ranges::find(result.variants, result.question.reference, &VariantResult::spec) ==
       result.variants.end())
     throw DataError("its reference is none of its attentions");
-  read_origins(result, value_or(json, "trained_by_others", Json::array()));
   return result;
 }
 
@@ -427,9 +319,6 @@ std::string comparison_csv(const ComparisonResult& result) {
 }
 
 nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
-  const auto others = array_of(foreign_runs(result), [](const ForeignRuns& foreign) -> Json {
-    return {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}};
-  });
   Json variants =
       json_rows(selected(comparison_columns(result), keys_for_programs("spec")), result.variants);
   for (std::size_t i = 0; i < result.variants.size(); ++i)
@@ -458,10 +347,9 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
           {"machine_hours", result.hours},
           {"failed_runs", result.failed_runs},
           {"diverged_runs", result.diverged_runs},
-          {"trained_by_others", others},
           {"notes", notes(result)},
           {"variants", variants},
-          {"passage", to_json(result.passage)}};
+          {"passage", result.passage}};
 }
 
 std::string results_text(const nlohmann::ordered_json& json) {

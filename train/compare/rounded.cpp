@@ -11,6 +11,8 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/cost.h"
+#include "train/compare/number_text.h"
+#include "train/cost_figures.h"
 #include "train/evaluation.h"
 #include "train/interrupt.h"
 #include "train/options.h"
@@ -89,11 +91,8 @@ struct RoundedRow {
   }
 };
 
-std::string estimate_text(const std::optional<Estimate>& e, const char* format, double factor) {
-  if (!e) return "-";
-  std::string text = formatted(format, factor * e->mean);
-  if (e->half_width) text += " +- " + formatted(format, factor * *e->half_width);
-  return text;
+std::string mean_text(const std::optional<Estimate>& e, int decimals, double unit) {
+  return e ? estimate_text(*e, decimals, unit) : "-";
 }
 
 }  // namespace
@@ -159,7 +158,7 @@ void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roun
     if (next == rounded.size())
       rounded.push_back({.cache = name,
                          .cache_bytes_per_token = kv_cache_bytes_per_token(plan, rounding),
-                         .layers = cache_layers(*loaded.model, rounding)});
+                         .layers = cache_layers(plan, rounding)});
     const std::vector<double>& figures = saved.get(name, [&]() -> std::vector<double> {
       try {
         const Evaluation result =
@@ -180,21 +179,6 @@ void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roun
   }
 }
 
-std::vector<CacheLayer> cache_layers(const LanguageModel& model, const CacheRounding& rounding) {
-  const ModelPlan& plan = model.plan();
-  std::vector<CacheLayer> layers;
-  for (const LayerCache& cache :
-       model.make_caches({.capacity = plan->context, .rounding = rounding})) {
-    const Index window = plan->layer_attention(std::ssize(layers)).window;
-    CacheLayer& layer = layers.emplace_back();
-    for (const Kept& kept : cache.keeps()) {
-      layer.push_back({kept.name, kept.heads, kept.width, kept.block > 0 ? 0 : window,
-                       kept.per_sequence, kept.block, bytes_of_number(kept, rounding)});
-    }
-  }
-  return layers;
-}
-
 std::string rounded_table(const ComparisonResult& result, Format format) {
   std::vector<RoundedRow> rows;
   for (const VariantResult& variant : result.variants) {
@@ -211,12 +195,10 @@ std::string rounded_table(const ComparisonResult& result, Format format) {
        "",
        [](Row row) { return shortest_text(row.cache.cache_bytes_per_token); },
        {}},
-      {"loss", "", [=](Row row) { return estimate_text(row.mean(loss), "%.4f", 1); }, {}}};
+      {"loss", "", [=](Row row) { return mean_text(row.mean(loss), 4, 1); }, {}}};
   if (rows.front().mean(answers))
-    columns.push_back({"answers, %",
-                       "",
-                       [=](Row row) { return estimate_text(row.mean(answers), "%.1f", 100); },
-                       {}});
+    columns.push_back(
+        {"answers, %", "", [=](Row row) { return mean_text(row.mean(answers), 1, 100); }, {}});
   return text_table(columns, rows, format);
 }
 

@@ -27,8 +27,6 @@ void require_roundings(const std::vector<CacheRounding>& roundings,
 void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roundings,
                       const Corpus& corpus, const TextPart& text,
                       std::vector<RoundedCache>& rounded);
-/// What each layer of the model caches.
-std::vector<CacheLayer> cache_layers(const LanguageModel& model, const CacheRounding& rounding);
 /// Table with a row for each attention and rounding; empty if there is none.
 std::string rounded_table(const ComparisonResult& result, Format format);
 

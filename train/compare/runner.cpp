@@ -156,6 +156,7 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
   result.answer_accuracy = outcome.validation.answer_accuracy;
   result.answers_by_distance = outcome.validation.answers_by_distance;
   result.loss_by_position = outcome.validation.loss_by_position;
+  result.loss_by_block = outcome.validation.loss_by_block;
   if (!corpus.tuning.tokens.empty()) {
     result.tuning_loss = evaluate(*learner.model, corpus.tuning.tokens,
                                   {.marks = corpus.marks(corpus.tuning), .stop = interrupted})

@@ -60,25 +60,24 @@ struct Numbers {
     const std::string text = signed_text(e.mean, decimals());
     if (metric == Metric::loss) return text + half_width_text(e, decimals());
     if (metric == Metric::steps) return steps_text(variant, e.mean);
-    const auto below = std::ranges::count_if(
-        variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
-    return text +
-           formatted(" points lost (%td of %td seeds below %.*f)", below,
-                     std::ssize(variant.costs) + std::ssize(diverged_seeds(variant, reference)),
-                     decimals(), tolerance);
+    return text + " points lost " + seeds_below(variant);
   }
   // "in 590 steps, +136 % (0 of 5 seeds below 25 %)".
   std::string steps_text(const VariantResult& variant, double more) const {
     std::vector<double> steps;
     for (const RunResult& run : variant.runs)
       steps.push_back(static_cast<double>(steps_taken(run)));
-    const auto below = std::ranges::count_if(
-        variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
     return formatted("in %.0f steps", median(steps)) +
-           (std::isfinite(more) ? formatted(", %s %%", signed_text(more, 0).c_str()) : "") +
-           formatted(" (%td of %td seeds below %s %%)", below,
-                     std::ssize(variant.costs) + std::ssize(diverged_seeds(variant, reference)),
-                     number_text(tolerance, 0).c_str());
+           (std::isfinite(more) ? ", " + signed_text(more, 0) + " %" : "") + " " +
+           seeds_below(variant);
+  }
+  // "(4 of 5 seeds below 5.0)".
+  std::string seeds_below(const VariantResult& variant) const {
+    const std::vector<double> costs = deciding_costs(variant, reference);
+    const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < tolerance; });
+    return formatted("(%td of %td seeds below %s%s)", below, std::ssize(costs),
+                     number_text(tolerance, decimals()).c_str(),
+                     metric == Metric::steps ? " %" : "");
   }
   std::string limit() const { return formatted(" (tolerance %.*f)", decimals(), tolerance); }
   // After a cost: costs in answers name the tolerance already.
@@ -169,15 +168,22 @@ std::optional<double> cost_of(const RunResult& run, const RunResult& reference, 
   return kPercent * (reference.answer_accuracy.value() - run.answer_accuracy.value());
 }
 
+std::vector<std::pair<const RunResult*, const RunResult*>> pairs_of_runs(
+    std::span<const RunResult> runs, std::span<const RunResult> reference) {
+  std::vector<std::pair<const RunResult*, const RunResult*>> pairs;
+  for (const RunResult& run : runs) {
+    const auto same = std::ranges::find(reference, run.seed, &RunResult::seed);
+    if (same != reference.end()) pairs.emplace_back(&run, &*same);
+  }
+  return pairs;
+}
+
 std::vector<std::pair<std::uint64_t, double>> paired_costs(std::span<const RunResult> runs,
                                                            std::span<const RunResult> reference,
                                                            Metric metric) {
   std::vector<std::pair<std::uint64_t, double>> costs;
-  for (const RunResult& run : runs) {
-    const auto same = std::ranges::find(reference, run.seed, &RunResult::seed);
-    if (same == reference.end()) continue;
-    if (const auto cost = cost_of(run, *same, metric)) costs.emplace_back(run.seed, *cost);
-  }
+  for (const auto& [run, same] : pairs_of_runs(runs, reference))
+    if (const auto cost = cost_of(*run, *same, metric)) costs.emplace_back(run->seed, *cost);
   return costs;
 }
 

@@ -33,6 +33,10 @@ Index steps_taken(const RunResult& run);
 /// if the reference did not learn either.
 std::optional<double> cost_of(const RunResult& run, const RunResult& reference, Metric metric);
 
+/// Each of `runs` with the reference's run of the same seed, on the seeds that both finished.
+std::vector<std::pair<const RunResult*, const RunResult*>> pairs_of_runs(
+    std::span<const RunResult> runs, std::span<const RunResult> reference);
+
 /// Costs of `runs` by seed, on the seeds that the reference finished, too.
 std::vector<std::pair<std::uint64_t, double>> paired_costs(std::span<const RunResult> runs,
                                                            std::span<const RunResult> reference,

@@ -120,10 +120,11 @@ export function contextTable(r) {
       lossesAt(than, from).map((loss, i) => loss - lossesAt(than, last)[i])))]));
 }
 
-// Losses on held-out text at each value of a sweep; * marks the value taken.
+// Losses on held-out text, or steps to learn, at each value of a sweep; * marks the value taken.
 export const sweepTable = (r) => markdown(["attention", ...r.variants[0].sweep.map(({ value }) =>
   `${r.sweep.split("=")[0]} ${value}`)], r.variants.map((v) => [code(v.spec), ...v.sweep.map(
-  ({ loss, chosen }) => numberText(loss, 4) + (chosen ? " *" : ""))]));
+  ({ loss, chosen }) => numberText(loss, r.verdict.metric === "steps" ? 0 : 4) +
+    (chosen ? " *" : ""))]));
 
 // Command of a comparison without the flags that change no result.
 const commandOf = (r) => r.command.replace(

@@ -323,16 +323,17 @@ TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
     EXPECT_LT(swept[1]["loss"], swept[0]["loss"]);
     EXPECT_EQ(swept[1]["chosen"], true);
   }
-  for (const std::string shown : {"lr 0", "lr 1e-2", "last tenth of the training text",
+  for (const std::string shown : {"lr 0", "lr 1e-2", "first tenth of the training text",
                                   "mqa has the largest lr of the sweep, 1e-2"}) {
     EXPECT_NE(result.out.find(shown), std::string::npos) << shown << "\n" << result.out;
     EXPECT_NE(folder.contents("c/report.html").find(shown), std::string::npos) << shown;
   }
   const json run = json::parse(folder.contents("c/runs/mha/lr=1e-2/seed-1/result.json"));
-  EXPECT_GT(run["tuning_characters"], 0);
+  EXPECT_EQ(run["tuning_characters"][0], 0);
+  EXPECT_GT(run["tuning_characters"][1], 0);
   EXPECT_NE(run["tuning_loss"], run["val_loss"]);
   const ProgramResult alone = folder.train("--steps 60 --lr 1e-2 --out alone --format json");
-  // The run of the sweep has not seen the last tenth of the training text, so it is another model.
+  // The run of the sweep has not seen the first tenth of the training text, so it is another model.
   EXPECT_NE(run["val_loss"], json::parse(alone.out)["val_loss"]);
 }
 

@@ -127,10 +127,12 @@ TEST(NeededRuns, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
 
 TEST(NeededRuns, AddsNoSeedWhereNoneCanDecide) {
   const auto all = variants({"mha", "mla"});
-  const NeededRuns plan(all, question(3, 8), 0, "c", "", [](std::span<const RunResult> reference) {
+  const auto why = [](std::span<const RunResult> reference, double tolerance) {
     EXPECT_EQ(reference.size(), 3u);
+    EXPECT_EQ(tolerance, 0.1);
     return std::string("nobody has learned anything");
-  });
+  };
+  const NeededRuns plan(all, question(3, 8), 0, "c", "", why);
   EXPECT_EQ(taken(plan, kLosses, false).size(), 6u);
   EXPECT_EQ(taken(plan, kLosses, true, true).size(), 6u);
 }

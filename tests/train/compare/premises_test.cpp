@@ -138,6 +138,9 @@ TEST(Premises, LeaveVerdictsOpenUnlessEachControlCostsMoreThanTheTolerance) {
   EXPECT_NEAR(*tolerance(r), 0.01, 1e-12) << "a quarter of what the control loses";
   const std::string rest =
       ", so that nothing is at stake here: train longer, take more seeds, or another text";
+  r.baseline_loss = 2.412;  // 0.0117 above the reference: less than a hundredth of its loss
+  EXPECT_EQ(why(r), "") << "the tolerance is the control's";
+  r.baseline_loss.reset();
   r.variants.back() = trained("mha@4", 2.3999);
   EXPECT_EQ(why(r), "mha@4, a control, is enough" + rest);
   r.variants.back().runs[0].validation_loss = 2.5;
@@ -249,7 +252,7 @@ TEST(Sweep, IsATableWithAWarningAtTheEndsOfTheRange) {
         "gqa2       2.0000    2.2500 *    failed",
         "mha has the smallest lr of the sweep, 1e-4: a smaller value may be better.\n",
         "mqa has the largest lr of the sweep, 1e-2: a larger value may be better.\n",
-        "on the last tenth of the training text, on which no run was trained.\n"})
+        "on the first tenth of the training text, on which no run was trained.\n"})
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
   EXPECT_EQ(table.find("gqa2 has"), std::string::npos) << table;
   EXPECT_EQ(comparison_json(r)["variants"][0]["sweep"][1]["loss"], 2.25);

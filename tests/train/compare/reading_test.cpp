@@ -60,30 +60,27 @@ struct Text {
   fs::path run;
   Corpus corpus;
   Passage passage;
-  ReadPassage shown;
 
   Text(const fs::path& folder, Index number) : run(folder) {
     const TrainOptions options = found_from_here(read_run_options(run.string()), run);
     corpus = load_corpus(options.data, options.corpus);
     passage = passage_to_read(corpus, options.corpus, number, options.model->context);
-    shown = headcount::shown(passage, corpus, number);
   }
-  Reading read() const { return read_passage(run, passage, shown, corpus); }
+  nlohmann::ordered_json read() const { return read_passage(run, passage, corpus); }
 };
 
 TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
   for (const std::string comparison : {"lookup", "mqar", "text"}) {
     const Text text(run_of(comparison), 2);
-    const Reading reading = text.read();
-    ASSERT_EQ(reading.losses.size(), text.passage.tokens.size());
-    EXPECT_FALSE(reading.losses[0]) << "there is nothing before it";
+    const auto losses = text.read()["losses"];
+    ASSERT_EQ(losses.size(), text.passage.tokens.size());
+    EXPECT_TRUE(losses[0].is_null()) << "there is nothing before it";
     double sum = 0;
     Index count = 0;
-    for (std::size_t i = 1; i < reading.losses.size(); ++i) {
-      EXPECT_EQ(reading.losses[i].has_value(),
-                comparison == "text" || text.passage.distances[i] > 0);
-      sum += reading.losses[i].value_or(0);
-      count += reading.losses[i].has_value();
+    for (std::size_t i = 1; i < losses.size(); ++i) {
+      EXPECT_EQ(losses[i].is_number(), comparison == "text" || text.passage.distances[i] > 0);
+      sum += losses[i].is_number() ? losses[i].get<double>() : 0;
+      count += losses[i].is_number();
     }
     // An evaluation takes a window and the character after it: here that is no answer.
     std::vector<std::int32_t> tokens = text.passage.tokens, answers = text.passage.distances;
@@ -98,21 +95,22 @@ TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
                             .only_answers = text.corpus.only_answers,
                             .hidden_answers = text.corpus.hidden_answers}});
     EXPECT_EQ(count, evaluation.characters);
-    EXPECT_NEAR(sum / static_cast<double>(count), evaluation.loss, 1e-5);
+    EXPECT_NEAR(sum / static_cast<double>(count), evaluation.loss, 1e-4);
   }
 }
 
 TEST_F(Readings, LookAtWhatStandsBeforeTheLastCharacterThatDecides) {
   const Text text(run_of("lookup"), 1);
-  EXPECT_EQ(text.shown.question, 14u) << "the digit before the end of the line";
-  const Reading reading = text.read();
-  ASSERT_EQ(reading.looks.size(), 2u);
-  EXPECT_TRUE(reading.looks[0].empty()) << "a state has no scores";
-  ASSERT_EQ(reading.looks[1].size(), 4u);
-  for (const HeadLook& look : reading.looks[1]) {
-    ASSERT_EQ(look.weights.size(), 14u);
-    EXPECT_NEAR(std::accumulate(look.weights.begin(), look.weights.end(), 0.0), 1, 1e-4);
-    EXPECT_GT(look.entropy, 0);
+  EXPECT_EQ(question_of(text.passage), 14u) << "the digit before the end of the line";
+  const auto layers = text.read()["heads"];
+  ASSERT_EQ(layers.size(), 2u);
+  EXPECT_TRUE(layers[0].empty()) << "a state has no scores";
+  ASSERT_EQ(layers[1].size(), 4u);
+  for (const auto& head : layers[1]) {
+    const auto weights = head["weights"].get<std::vector<double>>();
+    ASSERT_EQ(weights.size(), 14u);
+    EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), 0.0), 1, 1e-3);
+    EXPECT_GT(head["entropy"], 0);
   }
 }
 
@@ -120,6 +118,10 @@ TEST_F(Readings, AreOfThePassageThatIsAskedForWithoutTrainingAgain) {
   const auto results = [&] { return json::parse(folder_->contents("lookup/results.json")); };
   const json before = results();
   EXPECT_EQ(before["passage"]["number"], 1);
+  const auto& characters = before["passage"]["characters"];
+  EXPECT_EQ(characters.size(), before["variants"][0]["reading"]["losses"].size());
+  EXPECT_EQ(before["passage"]["question"], before["passage"]["answers"].back());
+  EXPECT_EQ(before["passage"]["entropy"].size(), characters.size());
   EXPECT_EQ(before["variants"][0]["reading"]["heads"][0].size(), 0u);  // a layer without scores
   const ProgramResult again = compare(std::string(kLookup) + " --sample 2");
   ASSERT_EQ(again.exit_code, 0) << again.err;

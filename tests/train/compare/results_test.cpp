@@ -155,11 +155,6 @@ TEST(ComparisonSummary, LeavesOutTheSpeedsOfOtherBuildsAndMachines) {
   EXPECT_EQ(r.variants[1].train_tokens_per_second, 200);
   EXPECT_FALSE(r.variants[2].train_tokens_per_second);
   EXPECT_TRUE(comparison_json(r)["variants"][2]["train_tokens_per_second"].is_null());
-  EXPECT_EQ(notes(r), (std::vector<std::string>{
-                          "Trained by another build, on this machine: mha, seed 1; mha, "
-                          "seed 2. Their training speed does not count.",
-                          "Trained by this build, on another machine: mqa, seed 1; mqa, "
-                          "seed 3. Their training speed does not count."}));
 }
 
 TEST(ComparisonSummary, TellsOfFailedRunsThatNoAttentionHas) {
@@ -260,18 +255,17 @@ ComparisonResult full_result() {
   r.machine = "here";
   r.sweep = "lr=1,2";
   for (VariantResult& v : r.variants) {
-    v.cache = {{{"k", 4, 8, 32, false, 0}, {"state", 1, 2, 0, true, 0}},
-               {{"rows", 1, 8, 0, false, 4}}};
+    v.cache = nlohmann::ordered_json::parse(
+        R"([[{"name": "k", "heads": 4, "width": 8, "window": 32}], []])");
     v.notes = {"it is slow"};
     v.swept = {{"1", 2.5, true}, {"2", std::nullopt, false}};
     for (RunResult& run : v.runs) {
       run.answer_accuracy = 0.9;
       run.answers_by_distance = {{8, 10, 9}, {16, 5, 1}};
       run.loss_by_position = {{0, 32, 1.5}, {32, 32, 1.0 / 3}};
+      run.loss_by_block = {run.validation_loss - 0.5, run.validation_loss + 0.5};
       run.tuning_loss = 0.7;
       run.machine_seconds = 12.25;
-      run.version = "one";
-      run.machine = run.seed == 2 ? "there" : "here";
       run.curve_steps = {10, 20, 30};
       run.curve_losses = {3, 2, run.validation_loss};
     }
@@ -279,8 +273,10 @@ ComparisonResult full_result() {
   r.variants[3].adjusted = "lr 2";
   r.variants[3].diverged = {2};
   r.variants[3].no_reading = "it is gone";
-  r.passage = {2, {"a", "\n", "ä"}, {false, false, true}, {0.5, 0.25, 0}, 2};
-  r.variants[0].reading = {1, {std::nullopt, 0.12345678, 0.5}, {{{{0.1, 0.9}, 0.3251}}, {}}};
+  r.passage =
+      nlohmann::ordered_json::parse(R"({"number": 2, "characters": ["a", "\n"], "answers": null})");
+  r.variants[0].reading =
+      nlohmann::ordered_json::parse(R"({"seed": 1, "heads": [[{"weights": [0.1, 0.9]}], []]})");
   r.failed_runs = 2;
   r.diverged_runs = 1;
   summarize(r);
@@ -298,6 +294,22 @@ TEST(ComparisonJson, IsReadBackWhole) {
     EXPECT_EQ(comparison_csv(read), comparison_csv(r));
     EXPECT_EQ(verdict_text(read), verdict_text(r));
   }
+}
+
+// Two blocks whose differences are 0.1 +- 0.1 and whose seeds agree: t of one degree of freedom.
+TEST(ComparisonJson, HasTheIntervalThatTheTextLeaves) {
+  ComparisonResult r = result();
+  EXPECT_EQ(comparison_table(r).find("of text"), std::string::npos);
+  for (VariantResult& v : r.variants)
+    for (RunResult& run : v.runs)
+      run.loss_by_block = {run.validation_loss - (v.spec == "gqa2" ? 0.1 : 0),
+                           run.validation_loss + (v.spec == "gqa2" ? 0.1 : 0)};
+  summarize(r);
+  const auto variants = comparison_json(r)["variants"];
+  EXPECT_TRUE(variants[0]["paired_difference_text_ci95"].is_null());
+  EXPECT_NEAR(variants[1]["paired_difference_text_ci95"].get<double>(), 12.7062 * 0.1, 1e-4);
+  EXPECT_TRUE(variants[4]["paired_difference_text_ci95"].is_null());
+  EXPECT_NE(comparison_table(r).find(" +- of text "), std::string::npos) << comparison_table(r);
 }
 
 TEST(ComparisonJson, HasALineForEachArrayOfNumbers) {

@@ -8,6 +8,7 @@
 #include "models/attention_map.h"
 #include "models/decoder.h"
 #include "models/sampling.h"
+#include "train/cost_figures.h"
 #include "train/page/engine/replies.h"
 
 namespace headcount::page {
@@ -89,7 +90,7 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const Questio
     steps[static_cast<std::size_t>(i)]["weights"] = weights_at(maps, given - 1 + i);
   return {{"text", vocabulary.decode(answer)},
           {"steps", steps},
-          {"cache", cache_layers_json(model, question.rounding)}};
+          {"cache", cache_layers(model.plan(), question.rounding)}};
 }
 
 }  // namespace headcount::page

@@ -10,9 +10,6 @@ namespace headcount::page {
 /// numbers: {"kinds": [{"name", "summary", "attends", "rotates", "numbers": [{"name", "help"}]}]}.
 Json kinds_json();
 
-/// What each layer caches, as results.json has it (see CacheBlock), for view/cache_picture.js.
-Json cache_layers_json(const LanguageModel& model, const CacheRounding& rounding);
-
 /// Cached layers of float32 numbers, with the bytes of a token and of a full context.
 Json cache_json(const LanguageModel& model);
 
