@@ -1,7 +1,6 @@
 // Scripts of the page that need neither a page nor the module: links, archives, checksums.
 import assert from "node:assert/strict";
 import { createHash, webcrypto } from "node:crypto";
-import { deflateRawSync } from "node:zlib";
 import { checkSums, withSums } from "../../train/page/checksums.js";
 import { linkOfChoice, readLink } from "../../train/page/link.js";
 import { state } from "../../train/page/state.js";
@@ -11,17 +10,16 @@ globalThis.crypto ??= webcrypto; // of node 18
 
 const follow = (asked) => readLink(`#settings=${encodeURIComponent(JSON.stringify(asked))}`);
 
-// An archive of one file, packed as other programs do.
-function deflated(file) {
-  const [head, name, bytes, entry, , end] = zipped([file]).map((piece) => Buffer.from(piece));
-  const packed = deflateRawSync(bytes);
+// An archive of one file that is not compressed, as other programs and earlier pages make it.
+async function stored(file) {
+  const [head, name, , entry, , end] =
+    (await zipped([file])).map((piece) => Buffer.from(piece));
   for (const [record, method] of [[head, 8], [entry, 10]]) {
-    record.writeUInt16LE(8, method);
-    record.writeUInt32LE(packed.length, method + 10);
+    record.writeUInt16LE(0, method);
+    record.writeUInt32LE(file.bytes.length, method + 10);
   }
-  end.writeUInt32LE(head.length + name.length + packed.length, 16);
-  return { archive: new Uint8Array(Buffer.concat([head, name, packed, entry, name, end])),
-    packed: head.length + name.length };
+  end.writeUInt32LE(head.length + name.length + file.bytes.length, 16);
+  return new Uint8Array(Buffer.concat([head, name, file.bytes, entry, name, end]));
 }
 
 const tests = {
@@ -71,20 +69,22 @@ const tests = {
     damaged[1].bytes[7] ^= 1;
     await assert.rejects(checkSums(damaged), /^Error: model\.safetensors is damaged/);
   },
-  async "an archive is read as it was written, and deflated"() {
+  async "an archive is read as it was written, and without compression"() {
     const file = { name: "mha/config.json", bytes: new TextEncoder().encode("{}".repeat(999)) };
-    const stored = new Uint8Array(Buffer.concat(zipped([file])));
-    assert.deepEqual(await unzipped(stored), [file]);
-    const { archive, packed } = deflated(file);
-    assert.ok(archive.length < 300);
+    const packed = new Uint8Array(Buffer.concat(await zipped([file, file])));
+    assert.ok(packed.length < 600);
+    assert.deepEqual(await unzipped(packed), [file, file]);
+    const archive = await stored(file);
     assert.deepEqual(await unzipped(archive), [file]);
-    archive[packed] ^= 0xff;
-    await assert.rejects(unzipped(archive), /mha\/config.json is damaged/);
+    for (const damaged of [packed, archive]) {
+      damaged[60] ^= 0xff; // within the first file
+      await assert.rejects(unzipped(damaged), /mha\/config.json is damaged/);
+    }
   },
   async "what macOS adds to an archive is left out"() {
     const files = ["a.json", "__MACOSX/._a.json"]
       .map((name) => ({ name, bytes: new Uint8Array(3) }));
-    const archive = new Uint8Array(Buffer.concat(zipped(files)));
+    const archive = new Uint8Array(Buffer.concat(await zipped(files)));
     assert.deepEqual(await unzipped(archive), files.slice(0, 1));
   },
 };

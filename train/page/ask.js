@@ -1,10 +1,10 @@
 // The third section: a question to all trained attentions, and their answers side by side.
 import { Board } from "./board.js";
 import { scaleOfPlans } from "./caches.js";
-import { byId, h, on, say, setText } from "./dom.js";
+import { byId, h, on, say, setText, Views } from "./dom.js";
 import { mean, numberText, plural, shownCharacter } from "../view/format.js";
 import { Look } from "./look.js";
-import { Slider } from "./controls.js";
+import { Sliders } from "./controls.js";
 import { state } from "./state.js";
 import { lookupAnswer, piecesIn, texts } from "./texts.js";
 import { scoresOf } from "./watch.js";
@@ -25,20 +25,28 @@ const kSliders = [
 const kChips = 6; // questions that are offered at once
 const kTries = 100; // questions among which one is sought on which the models differ
 
+const views = new Views(byId("looks"), (run) => new Look(run, pick));
 let looks = [];
 let at = 1; // position of the character that is shown
 let playing = 0; // timer
 let questions = []; // [{prompt, answer}] of the validation text
 let validation = ""; // a piece of it
-let asking = false;
+let busy = false; // with a question, or with the search for one
 const chosen = { tokens: 10, temperature: 0, cache: "f32" };
 const board = new Board((text) => {
   byId("prompt").value = text;
   ask();
 });
 
-const textOf = () => state.runs[0]?.plan.settings.data === "lookup" ? "lookup"
-  : state.runs[0]?.plan.settings.data === "tales" ? "tales" : "own";
+const sliders = new Sliders(byId("ask-sliders"), (name, value) => {
+  chosen[name] = value;
+  ask();
+});
+
+function textOf() {
+  const data = state.runs[0]?.plan.settings.data;
+  return Object.hasOwn(texts, data) ? data : "own";
+}
 const askable = () => state.runs.filter((run) => !run.error && run.held &&
   (run.isTrained ? run.finished.length : run.record?.step ?? 0) > 0);
 
@@ -62,41 +70,49 @@ function expectedOf(prompt) {
 const questionNow = () => JSON.stringify(
   [byId("prompt").value, chosen, byId("asked-seed").value, state.runs.map((run) => run.spec)]);
 
-async function ask() {
-  const prompt = byId("prompt").value, runs = askable(), question = questionNow();
-  if (asking || !runs.length) return;
-  const length = [...prompt].length, { context } = runs[0].plan;
-  let error = "";
-  if (length === 0) error = "Type a few characters for the attentions to continue.";
-  if (length >= context) {
-    error = `This text has ${numberText(length)} characters; the models read ` +
-      `${numberText(context)} at most, and need one more for their answer. Shorten it.`;
+// Does one thing at a time with all models, and tells why it failed.
+async function alone(action) {
+  if (busy) return;
+  busy = byId("differ").disabled = true;
+  try {
+    await action();
+  } catch ({ message }) {
+    setText(byId("ask-error"), message);
+  } finally {
+    busy = byId("differ").disabled = false;
   }
-  setText(byId("ask-error"), error);
-  byId("ask-error").hidden = !error;
-  if (error) return;
-  asking = true;
+}
+
+async function answer() {
+  const prompt = byId("prompt").value, runs = askable();
+  if (!runs.length) return;
+  const length = [...prompt].length, { context } = runs[0].plan;
+  setText(byId("ask-error"), length === 0
+    ? "Type a few characters for the attentions to continue." : length >= context
+      ? `This text has ${numberText(length)} characters; the models read ${numberText(context)} ` +
+        "at most, and need one more for their answer. Shorten it." : "");
+  if (length === 0 || length >= context) return;
   stopPlaying();
-  looks = runs.map((run) => looks.find((look) => look.run === run) ?? new Look(run, pick));
+  looks = views.show(runs);
   const expected = expectedOf(prompt);
   // While it trains, an engine has the model in training and no other.
   const seed = state.phase === "trained" ? Number(byId("asked-seed").value) || 1 : null;
   const tokens = Math.min(chosen.tokens, context - length);
   await Promise.all(looks.map((look) =>
     look.ask({ ...chosen, prompt, tokens, expected, seed })));
-  asking = false;
   setText(byId("cut-note"), [tokens < chosen.tokens && texts[textOf()].characters > 1
     ? `Answers end where the context of ${plural(context, "character")} does.` : "",
   chosen.cache === "f32" ? "" : `Answers are those of a cache in ${chosen.cache}; what heads ` +
     "look at is shown without its rounding."].filter(Boolean).join(" "));
   say(looks.map(({ run, judgement }) => `${run.spec}: ${judgement.textContent || "answered"}`)
     .join("; "));
-  const host = byId("looks"), elements = looks.map((look) => look.element);
-  if (elements.some((element, i) => host.children[i] !== element) ||
-      host.children.length !== elements.length)
-    host.replaceChildren(...elements);
   byId("looking").hidden = false;
   pick(length);
+}
+
+async function ask() {
+  const question = questionNow();
+  await alone(answer);
   if (questionNow() !== question) ask(); // it was changed meanwhile
 }
 
@@ -151,9 +167,9 @@ function worstOf(runs) {
   return runs.reduce((a, b) => score(b) < score(a) ? b : a);
 }
 
-// Asks a question that some model gets right and that attention wrong; of an own text, one on which
+// A question that some model gets right and that attention wrong; of an own text, one on which
 // answers differ.
-async function showDifferent() {
+async function differentQuestion() {
   const runs = askable(), worst = worstOf(runs), { context } = runs[0].plan, kind = textOf();
   const text = [...validation], own = () => text.slice(Math.floor(Math.random() * text.length));
   for (let i = 0; i < kTries; ++i) {
@@ -163,14 +179,18 @@ async function showDifferent() {
     const right = expectedOf(prompt), said = await Promise.all(runs.map(async (run) =>
       [...(await run.engine.call({ do: "ask", prompt, tokens: 1, cache: chosen.cache })).text][0]));
     const wrong = said[runs.indexOf(worst)];
-    const differ = right === null ? new Set(said).size > 1
-      : wrong !== right && said.includes(right);
-    if (!differ) continue;
-    byId("prompt").value = prompt;
-    if (kind === "lookup") board.read(prompt);
-    return ask();
+    if (right === null ? new Set(said).size > 1 : wrong !== right && said.includes(right))
+      return prompt;
   }
-  setText(byId("cut-note"), `Among ${kTries} questions there is none on which they differ so.`);
+  throw new Error(`Among ${kTries} questions there is none on which they differ so.`);
+}
+async function showDifferent() {
+  let prompt = "";
+  await alone(async () => { prompt = await differentQuestion(); });
+  if (!prompt) return;
+  byId("prompt").value = prompt;
+  if (textOf() === "lookup") board.read(prompt);
+  ask();
 }
 
 // Questions and a beginning to continue, from the validation text where an engine has it.
@@ -189,11 +209,7 @@ async function prepare() {
     : "A text for the attentions to continue");
   byId("chips").replaceChildren();
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
-  byId("ask-sliders").replaceChildren(...kSliders.map((slider) =>
-    new Slider({ ...slider, value: chosen[slider.name] }, (value) => {
-      chosen[slider.name] = value;
-      ask();
-    }).element));
+  sliders.show(kSliders.map((slider) => ({ ...slider, value: chosen[slider.name] })));
   if (kind === "lookup") {
     board.setKinds(run.plan.settings.kinds ?? 2);
     if (again) ask();
@@ -229,9 +245,8 @@ function update() {
   byId("ask").hidden = !ready;
   if (!ready) {
     if (!state.runs.length) {
-      looks = [];
+      looks = views.show([]);
       prepared = null;
-      byId("looks").replaceChildren();
       byId("looking").hidden = true;
       stopPlaying();
     }

@@ -1,5 +1,5 @@
 // KV caches of the engine's plans, drawn to scale: chosen, and while they fill.
-import { areaNames, areasOf, cacheAreas, scaleOf } from "../view/cache_picture.js";
+import { areaNames, areasOf, bytesOf, cacheAreas, scaleOf } from "../view/cache_picture.js";
 import { bytesText, plural } from "../view/format.js";
 import { s } from "./dom.js";
 
@@ -20,8 +20,7 @@ export const scaleOfPlans = (plans) =>
 export function drawnCache(plan, layers, { tokens, scale, style, height }) {
   const areas = areasAt(plan, layers, tokens), all = areas.flat(), names = areaNames(areas);
   const rows = Math.max(...all.map((area) => Math.round(area.stored * area.rowsPerToken)));
-  const bytes = all.reduce((sum, area) => sum + area.bytes, 0);
-  const text = `${plural(rows, "row")}, ${bytesText(bytes)}`;
+  const text = `${plural(rows, "row")}, ${bytesText(bytesOf(areas))}`;
   const svg = s("svg", { viewBox: `-1 -1 ${kPanel + 2} ${height + 2}`, class: `cache c${style}`,
     role: "img", "aria-label": `Cache to scale: ${text}` });
   svg.innerHTML = cacheAreas(areas, { x: 0, y: 0, width: kPanel, height, scale,

@@ -1,14 +1,14 @@
 // The cards of the first section: each chooses an attention and shows the cache that it keeps.
 import { drawnCache, scaleOfPlans } from "./caches.js";
-import { markBefore, Slider } from "./controls.js";
-import { byId, h, on, setText, tell } from "./dom.js";
+import { markBefore, Sliders } from "./controls.js";
+import { byId, h, on, setText, tell, Views } from "./dom.js";
 import { bytesText, numberText, plural } from "../view/format.js";
 import { changeChoice, firstChoice, kindOf, kinds, slidersOf } from "./specs.js";
 import { kLeastCards, kMostCards, makeCard, nameOf, sharedSettings, state } from "./state.js";
 
 const kOwn = "written"; // choice of the list of kinds for a text of the reader's own
 const kNext = ["mqa", "gqa", "mla", "mfa", "gta"]; // kinds that a new card tries
-const views = new Map(); // by card
+const views = new Views(byId("cards"), (card) => new CardView(card));
 
 // Settings of a card that is planned; before any is, those that the cards share.
 const plannedSettings = () =>
@@ -21,8 +21,6 @@ const summaryOf = ({ summary }, settings) =>
 class CardView {
   constructor(card) {
     this.card = card;
-    this.signature = "";
-    this.sliders = new Map();
     const options = kinds.map(({ name }) => h("option", { value: name }, name));
     this.kind = h("select", { "aria-label": "attention", onchange: () => this.name() },
       options, h("option", { value: kOwn }, "as written …"));
@@ -42,6 +40,10 @@ class CardView {
       },
     });
     this.places = h("div", { class: "sliders" });
+    this.sliders = new Sliders(this.places, (name, value) => {
+      changeChoice(card.choice, name, value, card.plan.settings);
+      tell("chosen");
+    });
     this.picture = h("div", { class: "picture" });
     this.bytes = h("p", { class: "bytes" });
     this.legend = h("p", { class: "legend" });
@@ -72,28 +74,11 @@ class CardView {
     this.written.hidden = !choice.written;
     if (choice.own && document.activeElement !== this.written) this.written.value = choice.own;
     this.remove.hidden = state.cards.length <= kLeastCards;
-    setText(this.error, card.error);
-    this.error.hidden = !card.error || card.error === errorOfAll();
+    setText(this.error, card.error === errorOfAll() ? "" : card.error);
     this.element.classList.toggle("wrong", card.error !== "");
     for (const old of [this.picture, this.legend, this.bytes]) old.hidden = card.error !== "";
     setText(this.notes, card.error ? "" : (plan?.notes ?? []).join(" "));
-    if (plan) this.place(slidersOf(choice, settings));
-  }
-
-  // Slider elements are kept while their values are: replacing one would end its dragging.
-  place(sliders) {
-    const signature = JSON.stringify(sliders.map(({ name, values }) => [name, values]));
-    if (signature !== this.signature) {
-      const focused = [...this.sliders].find(([, each]) => each.input === document.activeElement);
-      this.signature = signature;
-      this.sliders = new Map(sliders.map((slider) => [slider.name, new Slider(slider, (value) => {
-        changeChoice(this.card.choice, slider.name, value, this.card.plan.settings);
-        tell("chosen");
-      })]));
-      this.places.replaceChildren(...[...this.sliders.values()].map(({ element }) => element));
-      if (focused) this.sliders.get(focused[0])?.input.focus();
-    }
-    for (const { name, value } of sliders) this.sliders.get(name).set(value);
+    if (plan) this.sliders.show(slidersOf(choice, settings));
   }
 
   draw(scale) {
@@ -124,29 +109,19 @@ function removeCard(card) {
   byId("add").focus();
 }
 
-export function addCard() {
+function addCard() {
   const used = state.cards.map((card) => card.choice.kind);
   const name = kNext.find((each) => !used.includes(each) && kinds.some((k) => k.name === each));
   const card = makeCard("");
   card.choice = firstChoice(name ?? "gqa", plannedSettings());
   state.cards.push(card);
   tell("chosen");
-  views.get(card).kind.focus();
+  views.all.get(card).kind.focus();
 }
 
 function drawCards() {
-  const host = byId("cards");
-  for (const card of views.keys()) if (!state.cards.includes(card)) views.delete(card);
-  for (const card of state.cards) {
-    if (!views.has(card)) views.set(card, new CardView(card));
-    views.get(card).update();
-  }
-  const elements = state.cards.map((card) => views.get(card).element);
-  if (elements.length !== host.children.length ||
-      elements.some((element, i) => host.children[i] !== element))
-    host.replaceChildren(...elements);
+  for (const view of views.show(state.cards)) view.update();
   setText(byId("error-of-all"), errorOfAll());
-  byId("error-of-all").hidden = !errorOfAll();
   byId("add").hidden = state.cards.length >= kMostCards;
 }
 
@@ -155,7 +130,7 @@ function drawCaches() {
   const good = state.cards.filter((card) => card.plan && !card.error);
   if (!good.length) return;
   const scale = scaleOfPlans(good.map((card) => card.plan));
-  for (const card of good) views.get(card).draw(scale);
+  for (const card of good) views.all.get(card).draw(scale);
 }
 
 export function setUpCards() {

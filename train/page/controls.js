@@ -1,4 +1,4 @@
-// Sliders over a list of values, and marks of attentions.
+// Sliders over lists of values, and marks of attentions.
 import { mark } from "../view/plot.js";
 import { h, s, setText } from "./dom.js";
 
@@ -9,14 +9,12 @@ export function markBefore(style) {
   return sign;
 }
 
-// Slider {name, label, help, values, value, text}; `change(value)` is called while it moves.
-export class Slider {
-  constructor({ label, help, values, value, text = String }, change) {
-    this.values = values;
-    this.text = text;
-    this.shown = h("output");
+class Slider {
+  constructor({ label, help, values, text = String }, change) {
+    Object.assign(this, { values, text, shown: h("output") });
     this.input = h("input", {
       type: "range", min: 0, max: values.length - 1, step: 1, title: help,
+      "aria-label": help ? `${label}: ${help}` : label,
       oninput: () => {
         this.say();
         change(values[this.input.valueAsNumber]);
@@ -24,19 +22,37 @@ export class Slider {
     });
     this.element = h("label", { class: "slider", title: help },
       h("span", {}, label), this.shown, this.input);
-    this.input.setAttribute("aria-label", help ? `${label}: ${help}` : label);
-    this.set(value);
   }
   set(value) {
-    let at = this.values.indexOf(value);
-    if (at < 0) at = this.values.findIndex((each) => each >= value);
-    if (at < 0) at = 0;
-    this.input.value = at;
+    this.input.value = this.values.indexOf(value);
     this.say();
   }
   say() {
     const text = this.text(this.values[this.input.valueAsNumber]);
     setText(this.shown, text);
     this.input.setAttribute("aria-valuetext", text);
+  }
+}
+
+// Sliders {name, label, help, values, value, text} in `host`; `change(name, value)` is called while
+// one moves. They are kept while their values are: replacing one would end its dragging.
+export class Sliders {
+  constructor(host, change) {
+    Object.assign(this, { host, change, all: new Map(), signature: "" });
+  }
+  show(wanted) {
+    const sliders = wanted.map((each) => ({ ...each,
+      values: [...new Set([...each.values, each.value])].sort((a, b) => a - b) }));
+    const signature = JSON.stringify(sliders.map(({ name, values }) => [name, values]));
+    if (signature !== this.signature) {
+      const [focused] = [...this.all].find(([, { input }]) => input === document.activeElement)
+        ?? [];
+      this.signature = signature;
+      this.all = new Map(sliders.map((each) => [each.name,
+        new Slider(each, (value) => this.change(each.name, value))]));
+      this.host.replaceChildren(...[...this.all.values()].map(({ element }) => element));
+      this.all.get(focused)?.input.focus();
+    }
+    for (const { name, value } of sliders) this.all.get(name).set(value);
   }
 }

@@ -26,15 +26,39 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// The files that a button or a drop gives go to `take`.
+export function onFiles(id, take) {
+  byId(id).addEventListener("change", ({ target }) => {
+    const files = [...target.files];
+    target.value = "";
+    if (files.length) take(files);
+  });
+}
+
+// Views {element} of things, each made once by `make`, as the children of `host`.
+export class Views {
+  constructor(host, make) {
+    Object.assign(this, { host, make, all: new Map() });
+  }
+  // The views of `things`, in their order. Elements that stay are left alone, with their focus.
+  show(things) {
+    this.all = new Map(things.map((thing) => [thing, this.all.get(thing) ?? this.make(thing)]));
+    const views = [...this.all.values()], { children } = this.host;
+    if (views.length !== children.length || views.some(({ element }, i) => children[i] !== element))
+      this.host.replaceChildren(...views.map(({ element }) => element));
+    return views;
+  }
+}
+
 const listeners = new Map();
 
-// Calls `listener` whenever `name` is told.
-export function on(name, listener) {
-  if (!listeners.has(name)) listeners.set(name, []);
-  listeners.get(name).push(listener);
+// Calls `listener` whenever one of `names`, a word each, is told.
+export function on(names, listener) {
+  for (const name of names.split(" "))
+    listeners.set(name, [...listeners.get(name) ?? [], listener]);
 }
-export function tell(name, detail) {
-  for (const listener of listeners.get(name) ?? []) listener(detail);
+export function tell(name) {
+  for (const listener of listeners.get(name) ?? []) listener();
 }
 
 const kBetween = 120; // ms between two paintings of what changes all the time

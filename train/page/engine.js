@@ -35,8 +35,7 @@ export class Engine {
     workerAddress ??= URL.createObjectURL(
       new Blob([contentOf("worker")], { type: "text/javascript" }));
     this.worker = new Worker(workerAddress);
-    this.waiting = new Map();
-    this.next = 0;
+    this.waiting = []; // for replies, which come in the order of requests
     this.worker.onmessage = ({ data }) => this.settle(data);
     this.worker.onerror = (event) => {
       event.preventDefault();
@@ -49,24 +48,20 @@ export class Engine {
   // Promise of the reply. `files`: [{name, bytes}]. It is rejected with EngineError.
   call(request, files = []) {
     if (!this.worker) return Promise.reject(new EngineError("this engine has ended"));
-    const id = this.next++;
     return new Promise((resolve, reject) => {
-      this.waiting.set(id, { resolve, reject });
-      this.worker.postMessage({ id, request, files });
+      this.waiting.push({ resolve, reject });
+      this.worker.postMessage({ request, files });
     });
   }
 
-  settle({ id, reply, files, error, diverged }) {
-    const { resolve, reject } = this.waiting.get(id);
-    this.waiting.delete(id);
+  settle({ reply, files, error, diverged }) {
+    const { resolve, reject } = this.waiting.shift();
     if (error === undefined) resolve({ ...reply, files });
     else reject(new EngineError(error, diverged));
   }
 
   fail(message) {
-    const all = [...this.waiting.values()];
-    this.waiting.clear();
-    for (const { reject } of all) reject(new EngineError(message));
+    for (const { reject } of this.waiting.splice(0)) reject(new EngineError(message));
   }
 
   end() {

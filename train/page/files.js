@@ -1,7 +1,7 @@
 // Saves trained models as an archive of checkpoints, which `headcount sample --from` opens after
 // unpacking, and opens archives and checkpoints.
 import { checkSums } from "./checksums.js";
-import { byId, h, say, setText, tell } from "./dom.js";
+import { byId, h, onFiles, say, setText, tell } from "./dom.js";
 import { kNotTaken } from "./link.js";
 import { showModel } from "./model_cost.js";
 import { kMostCards, makeCard, noteTrained, setPhase, state } from "./state.js";
@@ -50,8 +50,8 @@ function filesOfRuns() {
   return [{ name: kSummary, bytes }, ...files];
 }
 
-export function saveRuns() {
-  const archive = new Blob(zipped(filesOfRuns()), { type: "application/zip" });
+async function saveRuns() {
+  const archive = new Blob(await zipped(filesOfRuns()), { type: "application/zip" });
   const address = URL.createObjectURL(archive);
   const link = h("a", { href: address, download: `headcount-${state.trained.text}.zip` });
   link.click();
@@ -62,21 +62,17 @@ export function saveRuns() {
 // Folders of models among files: [{folder, files}], names without the folder. Of several
 // checkpoints in one run's folder, the newest one.
 export function modelsIn(files) {
-  const folders = new Map();
-  for (const { name, bytes } of files) {
-    if (!kOfModel.test(name)) continue;
-    const cut = name.lastIndexOf("/"), folder = name.slice(0, Math.max(cut, 0));
-    if (!folders.has(folder)) folders.set(folder, []);
-    folders.get(folder).push({ name: name.slice(cut + 1), bytes });
-  }
+  const parts = files.filter(({ name }) => kOfModel.test(name)).map(({ name, bytes }) => {
+    const cut = name.lastIndexOf("/");
+    return { folder: name.slice(0, Math.max(cut, 0)), name: name.slice(cut + 1), bytes };
+  });
   const newest = new Map(); // by run
-  for (const [folder, its] of folders) {
-    if (!its.some(({ name }) => name.endsWith(".safetensors"))) continue;
+  for (const { folder, name } of parts) {
+    if (!name.endsWith(".safetensors")) continue;
     const [, run, step] =
       /^(.*?)\/?(?:checkpoints\/)?step-(\d+)$/.exec(folder) ?? [null, folder, 0];
-    const known = newest.get(run);
-    if (!known || Number(step) > known.step)
-      newest.set(run, { step: Number(step), folder, files: its });
+    if (!(newest.get(run)?.step >= Number(step))) newest.set(run, { step: Number(step), folder,
+      files: parts.filter((each) => each.folder === folder) });
   }
   return [...newest.values()];
 }
@@ -203,86 +199,67 @@ async function openModels(files) {
       unseen.map((setting) => setting.join(" ")).join(", ")}.` : "");
 }
 
-const bytesOfFile = async (file) => new Uint8Array(await file.arrayBuffer());
-
-// Files of a dropped folder: [{name, file}], names with their folders. To a page from the disk,
-// Chromium gives the files of a handle but not those of an entry; Firefox has entries only.
-async function filesOfHandle(handle, path = "") {
-  const name = path + handle.name;
-  if (handle.kind === "file") return [{ name, file: await handle.getFile() }];
-  const files = [];
-  for await (const each of handle.values()) files.push(...await filesOfHandle(each, `${name}/`));
-  return files;
+// Files below a dropped file or folder: [{name, file}], names with their folders. To a page from
+// the disk, Chromium gives the files of a handle but not those of an entry; Firefox has entries
+// only, whose functions call back.
+const called = (node, method) => new Promise((resolve, reject) => node[method](resolve, reject));
+async function* inside(entry) {
+  const reader = entry.createReader();
+  for (let some; (some = await called(reader, "readEntries")).length;) yield* some;
 }
-async function filesOfEntry(entry, path = "") {
-  const name = path + entry.name;
-  if (entry.isFile) {
-    const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
-    return [{ name, file }];
-  }
-  const reader = entry.createReader(), files = [];
-  for (;;) {
-    const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (!some.length) return files;
-    for (const each of some) files.push(...await filesOfEntry(each, `${name}/`));
-  }
+async function filesBelow(node, path = "") {
+  const name = path + node.name, files = [];
+  if (node.getFile) return [{ name, file: await node.getFile() }];
+  if (node.isFile) return [{ name, file: await called(node, "file") }];
+  for await (const each of node.values?.() ?? inside(node))
+    files.push(...await filesBelow(each, `${name}/`));
+  return files;
 }
 
 // All files of a drop. Items must be read before the event ends, their files later.
 async function droppedFiles({ items }) {
-  const dropped = [...items].filter((item) => item.kind === "file").map((item) => ({
-    file: item.getAsFile(), entry: item.webkitGetAsEntry(),
-    handle: item.getAsFileSystemHandle?.() }));
-  const files = [];
-  for (const { file, entry, handle } of dropped) {
-    if (!entry?.isDirectory) files.push({ name: file.name, file });
-    else if (handle) files.push(...await filesOfHandle(await handle));
-    else files.push(...await filesOfEntry(entry));
-  }
-  return files;
+  const dropped = [...items].filter((item) => item.kind === "file").map((item) => {
+    const file = item.getAsFile(), entry = item.webkitGetAsEntry();
+    return entry?.isDirectory ? item.getAsFileSystemHandle?.() ?? entry
+      : { name: file.name, getFile: () => file };
+  });
+  return (await Promise.all(dropped.map(async (node) => filesBelow(await node)))).flat();
 }
 
 // Opens files [{name, file}], or a promise of them: models, a config.json alone, or one text, which
 // `takeText(text, name)` gets.
 async function openFiles(given, takeText) {
-  const place = byId("opened");
-  place.classList.remove("error");
+  const show = (text, isError) => {
+    byId("opened").classList.toggle("error", isError);
+    setText(byId("opened"), text);
+  };
   try {
     const list = await given;
     if (!list.length) return;
-    const [{ name: first, file: only }] = list;
-    if (list.length === 1 && first.endsWith(".json") && !first.endsWith(kSummary)) {
-      await showModel(await only.text(), first);
-      return;
-    }
     const wanted = list.filter(({ name }) => kOfModel.test(name) || name.endsWith(".zip") ||
-      name.endsWith(kSummary));
-    if (!wanted.length && list.length === 1) {
-      takeText(await list[0].file.text(), list[0].name);
-      return;
-    }
+      name.endsWith(kSummary)), [{ name: first, file: only }] = list;
+    if (list.length === 1 && first.endsWith(".json") && !first.endsWith(kSummary))
+      return await showModel(await only.text(), first);
+    if (list.length === 1 && !wanted.length) return takeText(await only.text(), first);
     const files = [];
     for (const { name, file } of wanted) {
-      const bytes = await bytesOfFile(file);
+      const bytes = new Uint8Array(await file.arrayBuffer());
       if (name.endsWith(".zip")) files.push(...await unzipped(bytes));
       else files.push({ name, bytes });
     }
     const text = await openModels(files);
-    setText(place, text);
+    show(text, false);
     say(text);
   } catch (error) {
-    place.classList.add("error");
-    setText(place, `Not opened: ${error.message}`);
+    show(`Not opened: ${error.message}`, true);
   }
 }
 
 // Takes files that are dropped anywhere on the page, and those of the button.
 export function setUpFiles(takeText) {
   byId("open").addEventListener("click", () => byId("open-files").click());
-  byId("open-files").addEventListener("change", ({ target }) => {
-    openFiles([...target.files].map((file) => ({ name: file.name, file })), takeText);
-    target.value = "";
-  });
+  onFiles("open-files", (files) =>
+    openFiles(files.map((file) => ({ name: file.name, file })), takeText));
   const over = (event) => {
     event.preventDefault();
     document.body.classList.toggle("dropping", event.type === "dragover");

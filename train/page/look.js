@@ -106,7 +106,6 @@ export class Look {
 
   fail(message) {
     setText(this.error, message);
-    this.error.hidden = !message;
     this.detail.hidden = this.text.hidden = message !== "";
     if (message) this.judge(null, null);
   }

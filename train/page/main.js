@@ -1,8 +1,8 @@
 // The page: chooses attentions and a text, trains, asks. This file wires its parts.
 import { setUpAsk } from "./ask.js";
 import { setUpCards } from "./cards.js";
-import { Slider } from "./controls.js";
-import { byId, h, on, setText, tell } from "./dom.js";
+import { Sliders } from "./controls.js";
+import { byId, h, on, onFiles, setText, tell } from "./dom.js";
 import { setUpFiles } from "./files.js";
 import { setUpModel } from "./model_cost.js";
 import { durationText, numberText, plural } from "../view/format.js";
@@ -32,11 +32,7 @@ function setUpTexts() {
       } }),
       h("strong", {}, shown), h("span", {}, what))));
   byId("own").addEventListener("input", () => takeText(byId("own").value));
-  byId("own-file").addEventListener("change", async ({ target }) => {
-    const [file] = target.files;
-    if (file) takeText(await file.text(), file.name);
-    target.value = "";
-  });
+  onFiles("own-file", async ([file]) => takeText(await file.text(), file.name));
 }
 
 // Takes the reader's own text; its beginning if it is too long.
@@ -53,34 +49,23 @@ function takeText(text, name = "") {
     (isLinked(state.own) ? "" : " It is too long for this page’s address."));
 }
 
-let shownFor = ""; // the shared sliders that the page has
+const sliders = new Sliders(byId("shared"), (name, value) => {
+  state.changed[state.text][name] = value;
+  tell("chosen");
+});
+const seeds = new Sliders(byId("seeds"), (_, value) => {
+  state.seeds = value;
+  drawAction();
+  noteChoice();
+});
 
 function drawShared() {
   for (const input of document.querySelectorAll("input[name=text]"))
     input.checked = input.value === state.text;
   byId("own-text").hidden = state.text !== "own";
-  const settings = shownSettings()
-    .map((setting) => ({ ...setting, value: commonValue(setting.name) }))
-    .filter(({ value }) => value !== undefined);
-  for (const setting of settings) {
-    if (!setting.values.includes(setting.value))
-      setting.values = [...setting.values, setting.value].sort((a, b) => a - b);
-  }
-  const signature = JSON.stringify(settings.map(({ name, values }) => [state.text, name, values]));
-  if (signature !== shownFor) {
-    shownFor = signature;
-    sliders.clear();
-    for (const setting of settings) {
-      sliders.set(setting.name, new Slider(setting, (value) => {
-        state.changed[state.text][setting.name] = value;
-        tell("chosen");
-      }));
-    }
-    byId("shared").replaceChildren(...[...sliders.values()].map(({ element }) => element));
-  }
-  for (const { name, value } of settings) sliders.get(name).set(value);
+  sliders.show(shownSettings().map((each) => ({ ...each, value: commonValue(each.name) }))
+    .filter(({ value }) => value !== undefined));
 }
-const sliders = new Map();
 
 function drawAction() {
   const same = state.runs.length > 0 && state.phase === "trained" &&
@@ -99,6 +84,8 @@ function drawAction() {
   else if (seconds !== null) text = `Takes about ${durationText(seconds)} here.`;
   setText(byId("estimate"), isBusy() ? "" : text);
   setText(byId("train"), state.runs.length ? "Train again" : "Train");
+  seeds.show([{ name: "seeds", label: "seeds", help: "trainings of each attention",
+    values: Array.from({ length: kMostSeeds }, (_, i) => i + 1), value: state.seeds }]);
 }
 
 async function begin() {
@@ -106,7 +93,6 @@ async function begin() {
   kinds.push(...all);
   for (const spec of kFirst) state.cards.push(makeCard(spec));
   setText(byId("link-note"), readLink());
-  seeds.set(state.seeds);
   if (state.own) takeText(state.own);
   else tell("chosen");
 }
@@ -114,7 +100,6 @@ async function begin() {
 // Before the other parts: showing buttons moves the focus to one that this has enabled.
 on("phase", () => {
   drawAction();
-  seeds.set(state.seeds);
   if (!isBusy()) replan(); // what training put off
 });
 setUpTexts();
@@ -123,13 +108,6 @@ setUpWatch();
 setUpAsk();
 setUpFiles(takeText);
 setUpModel();
-const seeds = new Slider({ label: "seeds", help: "trainings of each attention",
-  values: Array.from({ length: kMostSeeds }, (_, i) => i + 1), value: 1 }, (value) => {
-  state.seeds = value;
-  drawAction();
-  noteChoice();
-});
-byId("seeds").append(seeds.element);
 byId("train").addEventListener("click", () => {
   startTraining();
   byId("watch").scrollIntoView({ block: "start" });
@@ -152,20 +130,14 @@ const kQuiet = 300; // ms without a change before the address is changed
 addEventListener("hashchange", () => location.reload());
 on("chosen", () => {
   if (isOtherText() && !isBusy()) stopTraining(); // old results would stand beside a new text
-  noteChoice();
-  drawShared();
-  drawAction();
-  replan();
 });
-on("planned", () => {
+on("chosen planned", () => {
   noteChoice();
   drawShared();
   drawAction();
 });
-function tellBroken(text) {
-  byId("broken").hidden = false;
-  setText(byId("broken"), text);
-}
+on("chosen", replan);
+const tellBroken = (text) => setText(byId("broken"), text);
 addEventListener("error", ({ message }) => tellBroken(`A part of this page failed: ${message}`));
 addEventListener("unhandledrejection", ({ reason }) =>
   tellBroken(`A part of this page failed: ${reason.message ?? reason}`));

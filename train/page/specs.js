@@ -84,12 +84,9 @@ export function slidersOf(choice, settings) {
   return [...names].map((name) => {
     const [label, help] = kNames[name] ?? [name, numbers.find((each) => each.name === name)?.help];
     const value = name === "share" ? choice.share : choice.given[name] ?? settings[name];
-    const values = valuesOf(name, settings);
-    if (value !== undefined && !values.includes(value)) values.push(value);
-    values.sort((a, b) => a - b);
-    const text = (v) => name === "window" && v === 0 ? "all" : String(v ?? "–");
-    return { name, label, help, values, value, text };
-  }).filter(({ values, value }) => value !== undefined && values.length > 1);
+    const text = (v) => name === "window" && v === 0 ? "all" : String(v);
+    return { name, label, help, values: valuesOf(name, settings), value, text };
+  }).filter(({ values, value }) => value !== undefined && values.some((each) => each !== value));
 }
 
 // Changes one setting of a choice. The engine's defaults are of layers that are all alike: where

@@ -2,7 +2,7 @@
 import { bytesText, durationText, mean, numberText, percentText, plural } from "../view/format.js";
 import { chart } from "../view/plot.js";
 import { markBefore } from "./controls.js";
-import { beforePaint, byId, h, on, setText } from "./dom.js";
+import { beforePaint, byId, h, on, setText, Views } from "./dom.js";
 import { planningEngine } from "./planning.js";
 import { isBusy, kMostSeeds, state } from "./state.js";
 import { secondsLeft } from "./training.js";
@@ -11,7 +11,7 @@ const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
 const kBesideTwo = 535; // height of the chart that stands beside the two others
 const wide = matchMedia("(min-width: 56rem)"); // as in parts.css
 const kFirstShown = 0.02; // share of the steps from which on losses are drawn
-const rows = new Map(); // of the table, by run
+const rows = new Views(byId("runs"), (run) => new Row(run));
 
 const hasAnswers = (run) => run.plan.baselines && run.plan.baselines.guesser !== undefined;
 const baselinesOf = (run) => hasAnswers(run)
@@ -31,6 +31,7 @@ export function scoresOf(run, answered) {
 
 class Row {
   constructor(run) {
+    this.run = run;
     this.bar = h("progress", { max: 1, value: 0, "aria-label": `training of ${run.spec}` });
     this.cells = Object.fromEntries(
       ["loss", "answers", "step"].map((name) => [name, h("td", { class: name })]));
@@ -40,8 +41,8 @@ class Row {
     this.element = h("tr", {}, h("th", { scope: "row" }, markBefore(run.style), run.spec),
       h("td", {}, bytesText(run.plan.cache.bytes_per_token)), Object.values(this.cells));
   }
-  update(run, answered) {
-    const { record } = run, losses = scoresOf(run, false);
+  update(answered) {
+    const { run } = this, { record } = run, losses = scoresOf(run, false);
     setText(this.cells.loss, numberText(losses.length ? mean(losses) : NaN, 3));
     this.cells.answers.hidden = !answered;
     if (answered) {
@@ -62,18 +63,6 @@ class Row {
   }
 }
 
-function drawTable(answered) {
-  for (const run of rows.keys()) if (!state.runs.includes(run)) rows.delete(run);
-  for (const run of state.runs) {
-    if (!rows.has(run)) rows.set(run, new Row(run));
-    rows.get(run).update(run, answered);
-  }
-  const body = byId("runs"), wanted = state.runs.map((run) => rows.get(run).element);
-  if (wanted.length !== body.children.length || wanted.some((row, i) => body.children[i] !== row))
-    body.replaceChildren(...wanted);
-  byId("answers-head").hidden = !answered;
-}
-
 const percentAxis = { range: [0, 103], span: 100, label: (value) => `${numberText(value)}\u00a0%` };
 
 // Replaces the picture in a place, if it is wide enough to be seen, by a chart; null: there is
@@ -84,8 +73,6 @@ function drawInto(id, height, drawn) {
   if (drawn === null || host.clientWidth < 100) return;
   host.innerHTML = chart({ ...drawn, width: host.clientWidth, height });
 }
-
-const nowOf = (run, text) => `${run.spec} ${text}`;
 
 function drawCacheChart(answered) {
   const series = state.runs.filter((run) => run.plan.cache.bytes_per_token > 0).map((run) => {
@@ -117,33 +104,33 @@ function drawCurves(answered) {
     ? kFirstShown * most : 0;
   const losses = series(({ losses: all }) => all.filter(([step]) => step >= first));
   const known = losses.some(({ points }) => points.length > 0);
-  const lossNow = state.runs.map((run) =>
-    nowOf(run, numberText(run.record?.losses.at(-1)?.[1], 3)));
+  const now = (text) => state.runs.map((run) => `${run.spec} ${text(run)}`).join("; ");
   const steps = { kind: "lines", marks: 0, xTitle: "steps", x: { range: [0, most] } };
   drawInto("loss-chart", answered ? kLowChart : kTallChart, known ? { ...steps, series: losses,
-    title: "Training loss, nats", label: `Training loss: ${lossNow.join("; ")}` } : null);
+    title: "Training loss, nats", label: `Training loss: ${
+      now(({ record }) => numberText(record?.losses.at(-1)?.[1], 3))}` } : null);
   const answers = series(({ checks }) => checks.map((c) => [c.step, 100 * c.answers]));
-  const answersNow = state.runs.map((run) => nowOf(run, percentText(run.last?.answers)));
   drawInto("answers-chart", kLowChart, answered && known ? { ...steps, series: answers,
     y: percentAxis, levels: baselinesOf(state.runs[0]), title: "Right answers",
-    label: `Right answers: ${answersNow.join("; ")}` } : null);
+    label: `Right answers: ${now(({ last }) => percentText(last?.answers))}` } : null);
 }
 
 // Shows what the engine says of runs that have finished, by the rule of `headcount compare`.
 async function judge() {
-  const { runs } = state, list = byId("verdicts"), isJudged = state.phase === "trained" &&
-    runs.length > 1 && runs.every((run) => run.finished.every(({ checks }) => checks.length));
+  const { runs } = state, isJudged = state.phase === "trained" && runs.length > 1 &&
+    runs.every((run) => run.finished.every(({ checks }) => checks.length));
   let clauses = [];
   if (isJudged) {
-    const asked = runs.map(({ spec, plan, records }) => ({ spec, bytes: plan.cache.bytes_per_token,
-      seeds: records.filter((record) => record.files || record.diverged).map((record) =>
-        ({ ...record.checks.at(-1), seed: record.seed, diverged: record.diverged !== "" })) }));
-    ({ clauses } = await planningEngine().call({ do: "judge", runs: asked,
-      baselines: isAnswered(runs) ? runs[0].plan.baselines : null }));
+    const asked = { baselines: isAnswered(runs) ? runs[0].plan.baselines : null,
+      runs: runs.map(({ spec, plan, records }) => ({ spec, bytes: plan.cache.bytes_per_token,
+        seeds: records.filter((record) => record.files || record.diverged).map((record) =>
+          ({ ...record.checks.at(-1), seed: record.seed, diverged: record.diverged !== "" })) })) };
+    ({ clauses } = await planningEngine().call({ do: "judge", ...asked }).catch(({ message }) =>
+      ({ clauses: [`These trainings cannot be judged: ${message}`] })));
     if (state.runs !== runs || state.phase !== "trained") return; // changed meanwhile
   }
-  list.replaceChildren(...clauses.map((text) => h("li", {}, `${text.replaceAll("+-", "±")
-    .replaceAll(/([+-])(?=\d)/g, (sign) => sign === "-" ? "−" : sign)}.`)));
+  byId("verdicts").replaceChildren(...clauses.map((text) => h("li", {}, `${text
+    .replaceAll("+-", "±").replaceAll(/([+-])(?=\d)/g, (sign) => sign === "-" ? "−" : sign)}.`)));
   const seeds = Math.min(...runs.map((run) => run.records.length));
   setText(byId("seeds-note"), seeds < kMostSeeds
     ? `A verdict takes ${kMostSeeds} seeds; this is ${plural(seeds, "seed")}.` : "");
@@ -174,7 +161,8 @@ function statusText() {
 function draw() {
   if (state.runs.length === 0) return;
   const answered = isAnswered(state.runs);
-  drawTable(answered);
+  for (const row of rows.show(state.runs)) row.update(answered);
+  byId("answers-head").hidden = !answered;
   drawCacheChart(answered);
   drawCurves(answered);
   setText(byId("status"), statusText());

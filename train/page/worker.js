@@ -1,8 +1,8 @@
 // Worker of the page: has an engine and answers one request after another.
 //
-// Messages to it: {wasm}, compressed bytes of the module, first; then {id, request, files}. From it:
-// {id, reply, files}, or {id, error, diverged}: the reason, and whether it is a training that
-// diverged.
+// Messages to it: {wasm}, compressed bytes of the module, first; then {request, files}. From it, in
+// the same order: {reply, files}, or {error, diverged}: the reason, and whether it is a training
+// that diverged.
 import { WasmEngine } from "./wasm_engine.js";
 
 let compiled = null;
@@ -13,19 +13,16 @@ function compile(wasm) {
   return new Response(bytes).arrayBuffer().then((module) => WebAssembly.compile(module));
 }
 
-async function answer({ id, request, files }) {
+async function answer({ request, files }) {
   try {
     const module = await compiled;
     engine ??= new WasmEngine(module);
     const { reply, files: out } = engine.call(request, files ?? []);
-    if (reply.error !== undefined) {
-      postMessage({ id, error: reply.error, diverged: reply.diverged });
-    } else {
-      postMessage({ id, reply, files: out }, out.map((file) => file.bytes.buffer));
-    }
+    if (reply.error !== undefined) postMessage(reply);
+    else postMessage({ reply, files: out }, out.map((file) => file.bytes.buffer));
   } catch (error) {
     engine = null; // it must not be used again; the next request makes another one
-    postMessage({ id, error: String(error.message || error) });
+    postMessage({ error: String(error.message || error) });
   }
 }
 

@@ -1,5 +1,5 @@
-// Archives in the ZIP format (PKWARE's APPNOTE, sections 4.3 and 4.4): written without compression,
-// read with and without.
+// Archives in the ZIP format (PKWARE's APPNOTE, sections 4.3 and 4.4): written with compression,
+// read with and without. The browser compresses and computes checksums: a gzip file has both.
 
 const kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50;
 const kEndSize = 22, kLongestComment = 65535;
@@ -7,22 +7,19 @@ const kVersion = 20; // 2.0: files in folders
 const kUtf8Names = 0x800;
 const kStored = 0, kDeflated = 8; // methods of compression
 
-const crcTable = Uint32Array.from({ length: 256 }, (_, n) => {
-  for (let k = 0; k < 8; ++k) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
-  return n;
-});
+const kGzipHead = 10, kGzipEnd = 8; // bytes around what a gzip file has deflated
 
-// CRC-32 of bytes, as an unsigned number.
-export function crc32(bytes) {
-  let crc = -1;
-  for (const byte of bytes) crc = crcTable[(crc ^ byte) & 255] ^ (crc >>> 8);
-  return ~crc >>> 0;
-}
+const through = async (bytes, stream) =>
+  new Uint8Array(await new Response(new Blob(bytes).stream().pipeThrough(stream)).arrayBuffer());
+
+// Bytes in the gzip format (RFC 1952), which has their CRC-32 near its end.
+const gzipped = (bytes) => through([bytes], new CompressionStream("gzip"));
+const checksumOf = (gzip) => new DataView(gzip.buffer).getUint32(gzip.length - kGzipEnd, true);
+const sizeOf = (pieces) => pieces.reduce((sum, { length }) => sum + length, 0);
 
 // Writes little-endian numbers of 2 and 4 bytes one after another.
 function record(parts) {
-  const size = parts.reduce((sum, [, bytes]) => sum + bytes, 0);
-  const out = new DataView(new ArrayBuffer(size));
+  const out = new DataView(new ArrayBuffer(parts.reduce((sum, [, bytes]) => sum + bytes, 0)));
   let at = 0;
   for (const [value, bytes] of parts) {
     if (bytes === 2) out.setUint16(at, value, true);
@@ -39,34 +36,25 @@ function dosTime(date) {
 }
 
 // Archive of files [{name, bytes}], as a list of pieces for a Blob.
-export function zipped(files, date = new Date()) {
+export async function zipped(files, date = new Date()) {
   const pieces = [], directory = [];
-  let offset = 0, directorySize = 0;
   for (const { name, bytes } of files) {
-    const shown = new TextEncoder().encode(name);
-    const common = [[kVersion, 2], [kUtf8Names, 2], [kStored, 2], ...dosTime(date),
-      [crc32(bytes), 4], [bytes.length, 4], [bytes.length, 4], [shown.length, 2], [0, 2]];
-    const head = record([[kLocal, 4], ...common]);
-    pieces.push(head, shown, bytes);
-    const entry = record([[kCentral, 4], [kVersion, 2], ...common, [0, 2], [0, 2], [0, 2], [0, 4],
-      [offset, 4]]);
-    directory.push(entry, shown);
-    directorySize += entry.length + shown.length;
-    offset += head.length + shown.length + bytes.length;
+    const gzip = await gzipped(bytes), packed = gzip.subarray(kGzipHead, -kGzipEnd);
+    const shown = new TextEncoder().encode(name), offset = sizeOf(pieces);
+    const common = [[kVersion, 2], [kUtf8Names, 2], [kDeflated, 2], ...dosTime(date),
+      [checksumOf(gzip), 4], [packed.length, 4], [bytes.length, 4], [shown.length, 2], [0, 2]];
+    pieces.push(record([[kLocal, 4], ...common]), shown, packed);
+    directory.push(record([[kCentral, 4], [kVersion, 2], ...common, [0, 2], [0, 2], [0, 2], [0, 4],
+      [offset, 4]]), shown);
   }
-  const end = record([[kEnd, 4], [0, 2], [0, 2], [files.length, 2], [files.length, 2],
-    [directorySize, 4], [offset, 4], [0, 2]]);
-  return [...pieces, ...directory, end];
+  return [...pieces, ...directory, record([[kEnd, 4], [0, 2], [0, 2], [files.length, 2],
+    [files.length, 2], [sizeOf(directory), 4], [sizeOf(pieces), 4], [0, 2]])];
 }
 
-// Bytes that were deflated (RFC 1951), as a stream in the gzip format (RFC 1952), whose end checks
-// them.
-async function inflated(packed, checksum, size) {
-  const head = record([[0x8b1f, 2], [kDeflated, 2], [0, 4], [0xff00, 2]]);
-  const gzip = new Blob([head, packed, record([[checksum, 4], [size, 4]])]);
-  const bytes = gzip.stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Uint8Array(await new Response(bytes).arrayBuffer());
-}
+// Bytes that were deflated (RFC 1951), as a stream in the gzip format, whose end checks them.
+const inflated = (packed, checksum, size) => through([
+  record([[0x8b1f, 2], [kDeflated, 2], [0, 4], [0xff00, 2]]), packed,
+  record([[checksum, 4], [size, 4]])], new DecompressionStream("gzip"));
 
 // Promise of the files [{name, bytes}] of an archive. Throws Error for what is no archive, and for
 // what is packed otherwise than stored or deflated.
@@ -97,8 +85,9 @@ export async function unzipped(archive) {
     const from = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
     const packed = archive.slice(from, from + packedSize);
     const bytes = method === kStored ? packed
-      : await inflated(packed, checksum, size).catch(() => new Uint8Array());
-    if (bytes.length !== size || crc32(bytes) !== checksum)
+      : await inflated(packed, checksum, size).catch(() => null);
+    if (bytes === null || bytes.length !== size ||
+        method === kStored && checksumOf(await gzipped(bytes)) !== checksum)
       throw new Error(`${name} is damaged in this .zip file`);
     files.push({ name, bytes });
   }

@@ -24,7 +24,7 @@ export const escaped = (text) => String(text)
   .replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 export const shortName = (name) =>
   [...name].length > kLongestName ? `${[...name].slice(0, kLongestName - 1).join("")}…` : name;
-export const widthOf = (text) => kLetter * [...text].length;
+const widthOf = (text) => kLetter * [...text].length;
 const widest = (texts) => Math.max(0, ...texts.map(widthOf));
 
 // Template of SVG text, with its numbers rounded to tenths.
