@@ -34,12 +34,12 @@ struct AnyAttention {
           tape.set_random(17, 4);
           AttentionOptions o = self->options;
           o.key_mask = self->mask;
-          if (self->most > 0) o.selection = Selection{{self->picked.data(), self->most}};
+          if (self->most > 0) o.picked = PickedRows{self->picked.data(), self->most};
           std::size_t next = 3;
           if (self->block > 0) {
             o.pooled = {.keys = x[3], .values = x[4], .tokens = self->block};
             if (self->most_blocks > 0)
-              o.pooled->selection = Selection{{self->picked_blocks.data(), self->most_blocks}};
+              o.pooled->picked = PickedRows{self->picked_blocks.data(), self->most_blocks};
             next = 5;
           }
           std::optional<Rows> log_gates;
