@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { areasOf } from "../../train/view/cache_picture.js";
+import { areasOf, bytesOf } from "../../train/view/cache_picture.js";
 import { modelsIn } from "../../train/page/files.js";
 import { load } from "./engine.mjs";
 
@@ -11,8 +11,7 @@ rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 const kLookup = { data: "lookup", attention: "mha", seed: 3, steps: 200 };
 const headcount = (...flags) => execFileSync(program, flags, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
-const drawnBytes = (layers, tokens) =>
-  areasOf(layers, tokens, tokens, "").flat().reduce((sum, area) => sum + area.bytes, 0);
+const drawnBytes = (layers, tokens) => bytesOf(areasOf(layers, tokens, tokens, ""));
 const write = (name, files) => {
   mkdirSync(`${folder}/${name}`);
   for (const file of files) writeFileSync(`${folder}/${name}/${file.name}`, file.bytes);
@@ -81,22 +80,27 @@ const tests = {
     const judge = (runs, baselines = { guesser: 0.25 }) => engine.call({ do: "judge", baselines,
       runs: Object.entries(runs).map(([spec, [bytes, values]]) => ({ spec, bytes,
         seeds: values.map((value, i) => ({ seed: i + 1, loss: value, answers: value,
-          questions: 4000, diverged: value === null })) })) }).clauses.join("; ");
-    const mha = [512, five(0.9)];
-    assert.match(judge({ mha, mqa: [128, five(0.9)] }),
-      /^mqa is enough: 128 B .*, 25 % of mha's, at \+0\.0 points lost \(5 of 5 seeds below 5/);
-    assert.match(judge({ mha, mqa: [128, [0.9, 0.9, 0.9, 0.9, null]] }),
-      /mqa is open: .*4 of 5 seeds below 5\.0\), 1 run diverged/);
-    assert.match(judge({ mha, mqa: [128, five(null)] }), /mqa is not enough: .*none finished/);
-    assert.match(judge({ mha: [512, [0.9]], mqa: [128, [0.9]] }), /mqa is open: .*1 of 1 seeds/);
-    assert.match(judge({ mha: [512, five(null)], mqa: [128, five(0.9)] }),
-      /mha, the reference, has no finished run/);
-    assert.match(judge({ mha: [512, five(0.28)], mqa: [128, five(0.28)] }),
-      /nothing can be decided: .*25\.0 % are right without a lookup.*train longer/);
+          questions: 4000, diverged: value === null })) })) });
+    const verdictOf = (...asked) => judge(...asked).verdicts[0];
+    const mha = [512, five(0.9)], equal = { spec: "mqa", verdict: "enough", cost: 0,
+      half_width: null, below: 5, of: 5, diverged: 0 };
+    const { verdicts, ...about } = judge({ mha, mqa: [128, five(0.9)] });
+    assert.deepEqual(about, { reference: "mha", tolerance: 5, undecided: false, files: [] });
+    assert.deepEqual(verdicts, [equal]);
+    assert.deepEqual(verdictOf({ mha, mqa: [128, [0.9, 0.9, 0.9, 0.9, null]] }),
+      { ...equal, verdict: "open", below: 4, diverged: 1 });
+    assert.deepEqual(verdictOf({ mha, mqa: [128, five(null)] }),
+      { ...equal, verdict: "not enough", cost: null, below: 0, diverged: 5 });
+    assert.deepEqual(verdictOf({ mha: [512, [0.9]], mqa: [128, [0.9]] }),
+      { ...equal, verdict: "open", below: 1, of: 1 });
+    assert.deepEqual(judge({ mha: [512, five(null)], mqa: [128, five(0.9)] }).verdicts, []);
+    assert.equal(judge({ mha: [512, five(0.28)], mqa: [128, five(0.28)] }).undecided, true);
+    assert.equal(judge({ mha: [512, five(0.5)], mqa: [128, five(0.9)] }).undecided, true);
     const losses = [1, 1.01, 1, 1.01, 1], more = losses.map((loss) => loss + 0.2);
-    assert.match(judge({ mha: [512, losses], mqa: [128, more] }, null),
-      /mqa is not enough: \+0\.200 \+- 0\.000/);
-    assert.equal(judge({ mha: [512, losses], mqa: [128, more.slice(1)] }, null), "");
+    const worse = verdictOf({ mha: [512, losses], mqa: [128, more] }, null);
+    assert.equal(worse.verdict, "not enough");
+    assert.ok(Math.abs(worse.cost - 0.2) < 1e-9 && worse.half_width < 1e-9);
+    assert.equal(judge({ mha: [512, losses], mqa: [128, more.slice(1)] }, null).verdicts, null);
   },
   "training lowers the loss, and pausing changes no bit"() {
     const engine = load(wasm), other = load(wasm);
@@ -154,7 +158,6 @@ const tests = {
     assert.deepEqual(others, []);
     const opened = engine.open(model.files, "lookup");
     assert.equal(opened.step, 20);
-    assert.equal(opened.attention, "gqa");
     assert.equal(opened.settings["kv-heads"], 2);
     assert.deepEqual([opened.spec, opened.changed], ["gqa2", {}]);
     assert.equal(engine.call({ do: "ask", prompt: "H", tokens: 1 }).steps.length, 1);
@@ -241,7 +244,6 @@ const tests = {
     const text = "the cat sat on the mat, und die Käuzchen schlafen. ".repeat(60);
     const settings = { text, data: "cats.txt", layers: 1, dim: 32, context: 32, steps: 60, lr: 5e-3 };
     const plan = engine.call({ do: "start", settings });
-    assert.equal(plan.characters, [...text].length);
     assert.equal(plan.baselines, null);
     engine.call({ do: "step", steps: 60 });
     assert.equal(engine.call({ do: "evaluate", tokens: 200 }).answers, null);

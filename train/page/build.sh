@@ -16,7 +16,3 @@ fi
 if [ $# -eq 0 ]; then set -- page; fi
 cmake -S train/page -B .build/page --toolchain "$PWD/train/page/wasm.cmake" >/dev/null
 cmake --build .build/page --parallel "$(nproc)" --target "$@"
-if [ -e .build/page/headcount.html ]; then  # what a web server publishes
-  install -D -m 644 .build/page/headcount.html .build/page/site/index.html
-fi
-echo "for a browser: $PWD/.build/page/headcount.html"

@@ -47,74 +47,51 @@ class CatchType : public std::type_info {
   virtual bool can_catch(const CatchType* thrown, void*& object) const = 0;
 };
 
-// Reads the tables that the compiler writes for a function.
-class Table {
- public:
-  explicit Table(const std::uint8_t* at) : at_(at) {}
-
-  const std::uint8_t* at() const { return at_; }
-  std::uint8_t byte() { return *at_++; }
-  std::uintptr_t number() {
-    std::uintptr_t value = 0;
-    int shift = 0;
-    std::uint8_t next;
-    do {
-      next = byte();
-      value |= static_cast<std::uintptr_t>(next & 0x7f) << shift;
-      shift += 7;
-    } while ((next & 0x80) != 0);
-    return value;
-  }
-  std::intptr_t signed_number() {
-    std::uintptr_t value = 0;
-    int shift = 0;
-    std::uint8_t next;
-    do {
-      next = byte();
-      value |= static_cast<std::uintptr_t>(next & 0x7f) << shift;
-      shift += 7;
-    } while ((next & 0x80) != 0);
-    if ((next & 0x40) != 0 && shift < 32) value |= ~std::uintptr_t{0} << shift;
-    return static_cast<std::intptr_t>(value);
-  }
-
- private:
-  const std::uint8_t* at_;
-};
+// Reads a number of the tables that the compiler writes for a function: LEB128, in DWARF 5, 7.6.
+std::intptr_t read_number(const std::uint8_t*& at, bool is_signed = false) {
+  std::uintptr_t value = 0;
+  int shift = 0;
+  std::uint8_t next;
+  do {
+    next = *at++;
+    value |= static_cast<std::uintptr_t>(next & 0x7f) << shift;
+    shift += 7;
+  } while ((next & 0x80) != 0);
+  if (is_signed && (next & 0x40) != 0 && shift < 32) value |= ~std::uintptr_t{0} << shift;
+  return static_cast<std::intptr_t>(value);
+}
 
 // Number of the catch block for `exception` among those of landing pad `pad`, as the function's
 // table numbers them; 0: none.
-std::intptr_t find_catch(const std::uint8_t* lsda, std::uintptr_t pad, Exception* exception) {
+std::intptr_t find_catch(const std::uint8_t* at, std::uintptr_t pad, Exception* exception) {
   constexpr std::uint8_t kOmitted = 0xff;
-  Table table(lsda);
-  if (table.byte() != kOmitted) table.number();
+  if (*at++ != kOmitted) read_number(at);
   const CatchType* const* types = nullptr;
-  if (table.byte() != kOmitted) {
-    const std::uintptr_t offset = table.number();
-    types = reinterpret_cast<const CatchType* const*>(table.at() + offset);
+  if (*at++ != kOmitted) {
+    const std::intptr_t offset = read_number(at);
+    types = reinterpret_cast<const CatchType* const*>(at + offset);
   }
-  table.byte();  // encoding of the call sites
-  const std::uintptr_t length = table.number();
-  const std::uint8_t* const actions = table.at() + length;
-  std::uintptr_t action = 0;
+  ++at;  // encoding of the call sites
+  const std::intptr_t length = read_number(at);
+  const std::uint8_t* const actions = at + length;
+  std::intptr_t action = 0;
   for (std::uintptr_t i = 0; i <= pad; ++i) {
-    table.number();  // the landing pad
-    action = table.number();
+    read_number(at);  // the landing pad
+    action = read_number(at);
   }
   if (action == 0) return 0;
-  for (const std::uint8_t* at = actions + action - 1;;) {
-    Table entry(at);
-    const std::intptr_t type = entry.signed_number();
+  for (at = actions + action - 1;;) {
+    const std::intptr_t type = read_number(at, true);
     if (type > 0) {
       const CatchType* const wanted = types[-type];
       exception->caught = exception->object();
       const auto* const thrown = static_cast<const CatchType*>(exception->type);
       if (wanted == nullptr || wanted->can_catch(thrown, exception->caught)) return type;
     }
-    at = entry.at();
-    const std::intptr_t next = entry.signed_number();
+    const std::uint8_t* const here = at;
+    const std::intptr_t next = read_number(at, true);
     if (next == 0) return 0;
-    at += next;
+    at = here + next;
   }
 }
 

@@ -6,6 +6,7 @@ import { beforePaint, byId, h, on, setText, Views } from "./dom.js";
 import { planningEngine } from "./planning.js";
 import { isBusy, kMostSeeds, state } from "./state.js";
 import { secondsLeft } from "./training.js";
+import { verdictTexts } from "./verdict.js";
 
 const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
 const kBesideTwo = 535; // height of the chart that stands beside the two others
@@ -119,18 +120,18 @@ function drawCurves(answered) {
 async function judge() {
   const { runs } = state, isJudged = state.phase === "trained" && runs.length > 1 &&
     runs.every((run) => run.finished.every(({ checks }) => checks.length));
-  let clauses = [];
+  let texts = [];
   if (isJudged) {
     const asked = { baselines: isAnswered(runs) ? runs[0].plan.baselines : null,
       runs: runs.map(({ spec, plan, records }) => ({ spec, bytes: plan.cache.bytes_per_token,
         seeds: records.filter((record) => record.files || record.diverged).map((record) =>
           ({ ...record.checks.at(-1), seed: record.seed, diverged: record.diverged !== "" })) })) };
-    ({ clauses } = await planningEngine().call({ do: "judge", ...asked }).catch(({ message }) =>
-      ({ clauses: [`These trainings cannot be judged: ${message}`] })));
+    texts = await planningEngine().call({ do: "judge", ...asked })
+      .then((reply) => verdictTexts(reply, asked))
+      .catch(({ message }) => [`These trainings cannot be judged: ${message}`]);
     if (state.runs !== runs || state.phase !== "trained") return; // changed meanwhile
   }
-  byId("verdicts").replaceChildren(...clauses.map((text) => h("li", {}, `${text
-    .replaceAll("+-", "±").replaceAll(/([+-])(?=\d)/g, (sign) => sign === "-" ? "−" : sign)}.`)));
+  byId("verdicts").replaceChildren(...texts.map((text) => h("li", {}, text)));
   const seeds = Math.min(...runs.map((run) => run.records.length));
   setText(byId("seeds-note"), seeds < kMostSeeds
     ? `A verdict takes ${kMostSeeds} seeds; this is ${plural(seeds, "seed")}.` : "");

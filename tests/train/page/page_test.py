@@ -410,7 +410,7 @@ def tells_which_seeds_diverged(reader):
                        "seeds.dispatchEvent(new Event('input'))")
     reader.click("#train")
     reader.wait_for_training()
-    reader.until("/mha, the reference, has no finished run/.test("
+    reader.until("/mha, .*, has diverged with every seed/.test("
                  "document.getElementById('verdicts').textContent)", "the page says so")
     steps = reader.browser.run("return [...document.querySelectorAll('td.step')]"
                                ".map(e => e.textContent)")
@@ -523,7 +523,7 @@ def calls_nothing_enough_too_early(reader):
                        "seeds.dispatchEvent(new Event('input'))")
     reader.click("#train")
     reader.wait_for_training()
-    reader.until("/nothing can be decided/.test("
+    reader.until("/^Nothing can be decided: .* Train with more steps/.test("
                  "document.getElementById('verdicts').textContent)", "the page says so")
     check(reader.browser.run("return document.getElementById('more-seeds').hidden"),
           "a sixth seed is offered, five are the most")

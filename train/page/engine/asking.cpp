@@ -1,5 +1,3 @@
-#include "train/page/engine/asking.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -45,23 +43,16 @@ Json weights_at(const std::vector<std::vector<HeadMap>>& maps, Index position) {
 
 }  // namespace
 
-Question read_question(const nlohmann::json& request) {
+Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohmann::json& request) {
   const auto prompt = request.find("prompt");
   if (prompt == request.end() || !prompt->is_string()) throw DataError("'prompt' must be a text");
-  Question question{.prompt = prompt->get<std::string>()};
-  if (request.contains("tokens")) question.tokens = whole_number(request, "tokens");
-  if (request.contains("seed"))
-    question.seed = static_cast<std::uint64_t>(whole_number(request, "seed"));
   const nlohmann::json temperature = request.value("temperature", nlohmann::json(0));
   if (!temperature.is_number() || !(temperature.get<double>() >= 0))
     throw DataError("'temperature' must be a number, at least 0");
-  question.temperature = temperature.get<double>();
-  question.rounding = CacheRounding::parse(request.value("cache", "f32"));
-  return question;
-}
-
-Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const Question& question) {
-  std::vector<std::int32_t> tokens = vocabulary.encode(decode_utf8(question.prompt, "the text"));
+  const SamplingOptions sampling{.temperature = temperature.get<double>()};
+  const CacheRounding rounding = CacheRounding::parse(request.value("cache", "f32"));
+  std::vector<std::int32_t> tokens =
+      vocabulary.encode(decode_utf8(prompt->get<std::string>(), "the text"));
   const Index context = model.plan()->context, given = std::ssize(tokens);
   if (given == 0) throw DataError("the text is empty; type at least one character");
   if (given > context) {
@@ -69,15 +60,15 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const Questio
                     std::to_string(context) + "; shorten it");
   }
   const auto width = static_cast<std::size_t>(model.vocabulary());
-  Decoder decoder(model, {.rounding = question.rounding});
+  Decoder decoder(model, {.rounding = rounding});
   Json steps = Json::array();
   std::span<const std::int32_t> next = tokens;
   std::vector<std::int32_t> answer;
-  const Index count = std::min(question.tokens, context - given + 1);
+  const Index wanted = request.contains("tokens") ? whole_number(request, "tokens") : 1;
+  const Index count = std::min(wanted, context - given + 1);
   for (Index i = 0; i < count; ++i) {
     const std::span<const Real> logits = decoder.feed(next).last(width);
-    answer.push_back(sample_token(
-        logits, {.temperature = question.temperature, .seed = question.seed}, given + i));
+    answer.push_back(sample_token(logits, sampling, given + i));
     next = std::span(answer).last(1);
     steps.push_back({{"character", vocabulary.decode(next)},
                      {"probabilities", likeliest(logits, vocabulary)},
@@ -90,7 +81,7 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const Questio
     steps[static_cast<std::size_t>(i)]["weights"] = weights_at(maps, given - 1 + i);
   return {{"text", vocabulary.decode(answer)},
           {"steps", steps},
-          {"cache", cache_layers(model.plan(), question.rounding)}};
+          {"cache", cache_layers(model.plan(), rounding)}};
 }
 
 }  // namespace headcount::page

@@ -3,6 +3,7 @@
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
 #include "train/page/engine/replies.h"
+#include "train/table.h"
 
 namespace headcount::page {
 
@@ -47,9 +48,28 @@ Json judged(const nlohmann::json& request) {
     return std::ssize(variant.runs) + std::ssize(variant.diverged) < kSeeds.first;
   };
   if (baselines.is_null() && std::ranges::any_of(result.variants, is_short))
-    return {{"clauses", Json::array()}};
+    return {{"verdicts", nullptr}};
   summarize(result);
-  return {{"clauses", verdict_clauses(result)}};
+  const VariantResult& than = reference(result);
+  const std::optional<double> limit = tolerance(result);
+  Json verdicts = Json::array();
+  for (const VariantResult& variant : result.variants) {
+    if (!has_verdict(variant, result)) continue;
+    const std::vector<double> costs = deciding_costs(variant, than);
+    const auto& cost = variant.cost;
+    verdicts.push_back(
+        {{"spec", variant.spec},
+         {"verdict", verdict_word(variant.verdict)},
+         {"cost", cost ? Json(middle_cost(variant, result.question.metric)) : Json()},
+         {"half_width", cost ? or_null(cost->half_width) : Json()},
+         {"below", std::ranges::count_if(costs, [&](double c) { return limit && c < *limit; })},
+         {"of", costs.size()},
+         {"diverged", variant.diverged.size()}});
+  }
+  return {{"reference", than.spec},
+          {"tolerance", or_null(limit)},
+          {"undecided", !result.undecided.empty()},
+          {"verdicts", verdicts}};
 }
 
 }  // namespace headcount::page

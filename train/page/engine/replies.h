@@ -7,7 +7,7 @@
 namespace headcount::page {
 
 /// All kinds of attention, in the order of help, with the settings that their specs give as
-/// numbers: {"kinds": [{"name", "summary", "attends", "rotates", "numbers": [{"name", "help"}]}]}.
+/// numbers: {"kinds": [{"name", "summary", "attends", "numbers": [{"name", "help"}]}]}.
 Json kinds_json();
 
 /// Cached layers of float32 numbers, with the bytes of a token and of a full context.
@@ -18,7 +18,17 @@ Json cache_json(const LanguageModel& model);
 /// begins where its story begins.
 Json text_json(const Corpus& corpus);
 
-/// What `compare` would say of the runs of a page: {"clauses": [text]}. `request` has "runs", [{
+/// Continues the "prompt" of `request`, UTF-8, by "tokens" characters at a "temperature" with a
+/// "cache", a value of `cache-dtype`, up to the model's context: {"text", "steps", "cache"}. A step
+/// has the likeliest characters and the attention weights of each head that has them, without
+/// rounding; "cache" has the layers. Throws SettingError, and DataError that names unknown
+/// characters or says that a prompt leaves no room for an answer.
+Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohmann::json& request);
+
+/// What `compare` would decide about the runs of a page: {"reference": spec, "tolerance",
+/// "undecided": true if nothing can be decided, "verdicts": [{"spec", "verdict", "cost": null if no
+/// run finished, "half_width" or null, "below": seeds that cost less than the tolerance, "of",
+/// "diverged"}]}; "verdicts" is null before there are enough losses. `request` has "runs", [{
 /// "spec", "bytes" of cache per token, "seeds": [{"seed", "loss", "answers", "questions",
 /// "diverged"}]}], and "baselines" as a plan has them, null for a text that marks no answers.
 Json judged(const nlohmann::json& request);

@@ -1,12 +1,11 @@
 #include "train/page/engine/session.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "autograd/base/json.h"
 #include "models/checkpoint/contents.h"
 #include "train/evaluation.h"
-#include "train/page/engine/asking.h"
-#include "train/page/engine/opening.h"
 #include "train/page/engine/replies.h"
 
 namespace headcount::page {
@@ -53,18 +52,15 @@ Json chosen(std::string_view text) {
 
 // What a page shows of a model before its training.
 Json described(const LanguageModel& model, const Json& settings) {
-  return {{"attention", model.plan()->attention},
-          {"settings", settings},
+  return {{"settings", settings},
           {"parameters", model.parameters().element_count()},
           {"context", model.plan()->context},
-          {"vocabulary", model.vocabulary()},
           {"notes", attention_notes(model.plan())},
           {"cache", cache_json(model)}};
 }
 
 Json planned(const LanguageModel& model, const TrainOptions& options, const Corpus& corpus) {
   Json plan = described(model, to_json(options));
-  plan["characters"] = corpus.train.tokens.size() + corpus.validation.tokens.size();
   plan["baselines"] = baselines_of(corpus);
   return plan;
 }
@@ -108,26 +104,22 @@ Json trained_again(const Json& settings, std::string_view data) {
 // stores the returned text once nothing can fail any more.
 std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& options,
                                                       const nlohmann::json& settings) const {
-  std::shared_ptr<const Text> text = text_;
   const auto own = settings.find("text");
+  const BuiltInCorpus* const built_in = find_built_in(options.data);
+  if (built_in == nullptr && (own == settings.end() || !own->is_string()))
+    throw DataError("there is no text '" + options.data + "'; give one, or name a built-in one");
   const CorpusOptions& corpus = options.corpus;
-  const std::string sizes = Json({corpus.own.values(), corpus.validation_characters,
-                                  corpus.validation_fraction, corpus.unix_newlines})
-                                .dump();
-  if (const BuiltInCorpus* const built_in = find_built_in(options.data)) {
-    const std::string key = options.data + sizes;
-    if (text == nullptr || text->key != key)
-      text = std::make_shared<Text>(Text{key, write_corpus(*built_in, options.corpus)});
-  } else {
-    if (own == settings.end() || !own->is_string())
-      throw DataError("there is no text '" + options.data + "'; give one, or name a built-in one");
-    const auto& characters = own->get_ref<const std::string&>();
-    const std::string key = characters + sizes;
-    if (text == nullptr || text->key != key) {
-      text = std::make_shared<Text>(Text{
-          key, text_corpus(options.data,
-                           read_characters(characters, options.data, corpus.unix_newlines), corpus)});
-    }
+  const std::string& name = built_in != nullptr ? options.data : own->get_ref<const std::string&>();
+  const std::string key = name + Json({corpus.own.values(), corpus.validation_characters,
+                                       corpus.validation_fraction, corpus.unix_newlines})
+                                     .dump();
+  std::shared_ptr<const Text> text = text_;
+  if (text == nullptr || text->key != key) {
+    text = std::make_shared<Text>(Text{
+        key, built_in != nullptr
+                 ? write_corpus(*built_in, corpus)
+                 : text_corpus(options.data,
+                               read_characters(name, options.data, corpus.unix_newlines), corpus)});
   }
   const Index context = options.model->context;
   const std::size_t train = text->corpus.train.tokens.size();
@@ -196,17 +188,11 @@ Json Session::evaluate(Index tokens) const {
   const LanguageModel& evaluated = model();
   if (!training_) throw DataError("a model that was opened from files has no text to evaluate on");
   const Corpus& corpus = training_->text->corpus;
-  std::span<const std::int32_t> part = corpus.validation.tokens;
-  TextMarks marks = corpus.marks(corpus.validation);
   // A window, and the token after it, is the least that can be evaluated.
-  const auto kept = static_cast<std::size_t>(std::max(tokens, evaluated.plan()->context + 1));
-  if (tokens > 0 && kept < part.size()) {
-    part = part.first(kept);
-    if (!marks.distances.empty()) marks.distances = marks.distances.first(kept);
-    const auto later = std::ranges::lower_bound(marks.starts, static_cast<Index>(kept) - 1);
-    marks.starts = marks.starts.first(static_cast<std::size_t>(later - marks.starts.begin()));
-  }
-  const Evaluation result = headcount::evaluate(evaluated, part, {.marks = marks});
+  const TextPart part =
+      corpus.validation.first(tokens > 0 ? std::max(tokens, evaluated.plan()->context + 1) : 0);
+  const Evaluation result =
+      headcount::evaluate(evaluated, part.tokens, {.marks = corpus.marks(part)});
   Index questions = 0;
   for (const AnswersAt& at : result.answers_by_distance) questions += at.asked;
   return {{"step", training_->trainer->steps_done()},
@@ -217,7 +203,7 @@ Json Session::evaluate(Index tokens) const {
 }
 
 Json Session::ask(const nlohmann::json& request) const {
-  return page::ask(model(), vocabulary_, read_question(request));
+  return page::ask(model(), vocabulary_, request);
 }
 
 Json Session::text() const {
@@ -242,16 +228,26 @@ std::vector<File> Session::save() {
 }
 
 Json Session::open(std::span<const File> files, std::string_view data) {
-  Opened opened = open_checkpoint(files);
-  const Json& settings = opened.checkpoint.model->plan()->settings;
-  Json plan = described(*opened.checkpoint.model, settings);
+  std::vector<std::string> weights;
+  for (const File& file : files) {
+    if (file.name.ends_with(".safetensors") && file.name != "optimizer.safetensors")
+      weights.emplace_back(file.name);
+  }
+  const auto content = [&](const std::string& name) {
+    const auto found = std::ranges::find(files, name, &File::name);
+    if (found == files.end()) throw DataError("there is no ", name, " beside the weights; add it");
+    return std::string(found->bytes);
+  };
+  Checkpoint opened = read_checkpoint(content, weights);
+  const Json& settings = opened.model->plan()->settings;
+  Json plan = described(*opened.model, settings);
   plan.update(trained_again(settings, data));
-  plan["characters"] = nullptr;
-  plan["baselines"] = nullptr;
-  plan["step"] = opened.step ? Json(*opened.step) : Json();
+  plan.update({{"baselines", nullptr}, {"step", nullptr}});
+  const auto state = std::ranges::find(files, "trainer_state.json", &File::name);
+  if (state != files.end()) plan["step"] = whole_number(parse_json(state->bytes), "step");
   training_.reset();
-  model_ = std::move(opened.checkpoint.model);
-  vocabulary_ = std::move(opened.checkpoint.vocabulary);
+  model_ = std::move(opened.model);
+  vocabulary_ = std::move(opened.vocabulary);
   return plan;
 }
 

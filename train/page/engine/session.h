@@ -43,7 +43,8 @@ class Session {
   Json text() const;
   /// Files of a checkpoint, valid until the next call.
   std::vector<File> save();
-  /// Opens a checkpoint, which can be asked; it cannot be trained further. The reply says how to
+  /// Opens the checkpoint in the files of a folder, which can be asked; it cannot be trained
+  /// further. Throws DataError that names the file and what is wrong in it. The reply says how to
   /// train such a model again on the text `data`: "spec" is its attention with all settings that
   /// differ from the defaults, and "changed" has the other settings that do and that the page does
   /// not show.
