@@ -31,7 +31,10 @@ const std::vector<Flag> kReportFlags = {
      "one or more run folders, whose runs may still be training, or results.json files of "
      "comparisons; --from may be left out before them",
      true, true},
-    {"out", "folder for report.html, curves.json and curves.csv; default runs/report", true},
+    {"out",
+     "folder for report.html, curves.json and curves.csv, default runs/report; or a file FILE.html "
+     "for the page alone",
+     true},
     kFormatFlag};
 
 // Section on the comparison whose results are in `file`.
@@ -53,9 +56,13 @@ int report_command(const std::vector<std::string>& arguments, Ranks&) {
   const std::vector<std::string> sources = line.all("from");
   for (const std::string& source : sources) check_path("from", source);
   const fs::path out = line.get("out", "runs/report");
-  check_place_of_results(out, "headcount report", "curves.json", "runs", [](const fs::path& file) {
-    return file == "report.html" || file == "curves.json" || file == "curves.csv";
-  });
+  const bool page_alone = out.extension() == ".html";
+  const fs::path page = page_alone ? out : out / "report.html";
+  if (!page_alone) {
+    check_place_of_results(out, "headcount report", "curves.json", "runs", [](const fs::path& f) {
+      return f == "report.html" || f == "curves.json" || f == "curves.csv";
+    });
+  }
   std::vector<ReportPart> parts;
   std::vector<std::string> folders;
   for (const std::string& source : sources) {
@@ -70,11 +77,13 @@ int report_command(const std::vector<std::string>& arguments, Ranks&) {
     runs = read_runs(folders);
     parts.push_back(runs_part(runs));
   }
-  make_folder(out);
   const Json curves = curves_json(runs);
-  write_file_durably(out / "curves.json", curves.dump(2) + "\n");
-  write_file_durably(out / "curves.csv", curves_csv(runs));
-  write_file_durably(out / "report.html", report_page(parts));
+  if (!page_alone) {
+    make_folder(out);
+    write_file_durably(out / "curves.json", curves.dump(2) + "\n");
+    write_file_durably(out / "curves.csv", curves_csv(runs));
+  }
+  write_file_durably(page, report_page(parts));
   if (format == Format::json || format == Format::csv) {
     std::cout << (format == Format::json ? curves.dump(2) + "\n" : curves_csv(runs));
     return 0;
@@ -83,7 +92,7 @@ int report_command(const std::vector<std::string>& arguments, Ranks&) {
     std::cout << part.table(format);
     if (!part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';
   }
-  std::cout << "report " << (out / "report.html").string() << '\n';
+  std::cout << "report " << page.string() << '\n';
   return 0;
 }
 

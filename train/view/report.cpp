@@ -17,22 +17,8 @@ constexpr std::size_t kNamedInTitle = 6;  // most attentions or runs that a titl
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : utf8::replace_invalid(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
+    const bool is_special = std::string_view("&<>\"").find(c) != std::string_view::npos;
+    out += is_special ? "&#" + std::to_string(static_cast<int>(c)) + ";" : std::string(1, c);
   }
   return out;
 }

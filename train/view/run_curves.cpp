@@ -182,10 +182,11 @@ Json curves_json(const std::vector<RunCurves>& runs) {
 
 std::string runs_table(const std::vector<RunCurves>& runs, Format format) {
   using Run = const RunCurves&;
+  constexpr int kWords = -1;  // no number: left-aligned
   std::vector<Column<RunCurves>> columns;
-  const auto add = [&](const char* heading, auto value, int decimals = 0, bool words = false) {
+  const auto add = [&](const char* heading, int decimals, auto value) {
     const auto text = [=](Run run) { return cell_text(value(run), decimals); };
-    columns.push_back({heading, "", text, nullptr, words});
+    columns.push_back({heading, "", text, nullptr, decimals == kWords});
   };
   const auto newest = [](const char* key, double unit = 1) {
     return [=](Run run) {
@@ -193,21 +194,18 @@ std::string runs_table(const std::vector<RunCurves>& runs, Format format) {
       return value ? Json(unit * *value) : Json();
     };
   };
-  add(
-      "run", [](Run run) { return Json(run.name); }, 0, true);
-  add(
-      "attention", [](Run run) { return Json(run.options.model->attention); }, 0, true);
-  add("params", [](Run run) { return run.parameters ? Json(*run.parameters) : Json(); });
-  add(
-      "KV B/token",
-      [](Run run) { return json_number(kv_cache_bytes_per_token(run.options.model)); }, 1);
-  add("context", [](Run run) { return Json(run.options.model->context); });
-  add("seed", [](Run run) { return Json(std::to_string(run.options.seed)); });
-  add("steps", [](Run run) { return Json(run.steps_done()); });
-  add("train loss", newest("train_loss"), 4);
-  add("val loss", newest("val_loss"), 4);
+  add("run", kWords, [](Run run) { return Json(run.name); });
+  add("attention", kWords, [](Run run) { return Json(run.options.model->attention); });
+  add("params", 0, [](Run run) { return run.parameters ? Json(*run.parameters) : Json(); });
+  add("KV B/token", 1,
+      [](Run run) { return json_number(kv_cache_bytes_per_token(run.options.model)); });
+  add("context", 0, [](Run run) { return Json(run.options.model->context); });
+  add("seed", 0, [](Run run) { return Json(std::to_string(run.options.seed)); });
+  add("steps", 0, [](Run run) { return Json(run.steps_done()); });
+  add("train loss", 4, newest("train_loss"));
+  add("val loss", 4, newest("val_loss"));
   if (std::ranges::any_of(runs, [](Run r) { return r.last("val_answer_accuracy").has_value(); }))
-    add("answers right, %", newest("val_answer_accuracy", 100), 1);
+    add("answers right, %", 1, newest("val_answer_accuracy", 100));
   return text_table(columns, runs, format);
 }
 

@@ -89,6 +89,12 @@ TEST_F(ReportCommand, TakesThePlaceOfAnEarlierReportOnly) {
   EXPECT_EQ(folder_->contents("other/report.html"), "mine");
 }
 
+TEST_F(ReportCommand, WritesThePageAloneToAFile) {
+  const ProgramResult result = folder_->headcount("report --from a --out page.html");
+  EXPECT_TRUE(result.out.ends_with("report page.html\n")) << result.out << result.err;
+  EXPECT_NE(folder_->contents("page.html").find("Training run: a"), std::string::npos);
+}
+
 TEST_F(ReportCommand, RefusesWhatIsNoRun) {
   expect_refusal(kUsage, "", {"--from is missing"});
   expect_refusal(kUsage, "--from", {"from"});
