@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "train/units.h"
 
@@ -16,14 +17,13 @@ constexpr Index kMostDrawn = 1000;  // layers: more would be thinner than a pixe
 // Parts of a layer with a window, or 0, as a page draws them.
 Json blocks_of(const std::vector<Kept>& parts, Index window, const CacheRounding& rounding) {
   Json blocks = Json::array();
-  for (const Kept& kept : parts)
-    blocks.push_back({{"name", kept.name},
-                      {"heads", kept.heads},
-                      {"width", kept.width},
-                      {"window", kept.block > 0 ? 0 : window},
-                      {"per_sequence", kept.per_sequence},
-                      {"block", kept.block},
-                      {"bytes", bytes_of_number(kept, rounding)}});
+  for (const Kept& kept : parts) {
+    Json block = {{"name", kept.name},   {"heads", kept.heads},
+                  {"width", kept.width}, {"window", kept.block > 0 ? 0 : window},
+                  {"block", kept.block}, {"bytes", bytes_of_number(kept, rounding)}};
+    if (kept.per_sequence) block["per_sequence"] = true;
+    blocks.push_back(std::move(block));
+  }
   return blocks;
 }
 
