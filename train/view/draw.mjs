@@ -42,7 +42,7 @@ const kTables = {
   "bits_text"],
   convolutions: [(r) => pairTable(r, [["mha:canon=B", "mha"], ["mha:canon=ABCD", "mha"],
     ["3*delta/mqa", "3*delta:conv-taps=1/mqa"], ["3*delta/mqa", "mha"]]), "shakespeare_canon"],
-  recall: [answerTable, "mqar_bytes"],
+  recall: [stepsTable, "recall_bytes"],
 };
 
 // What rounding costs: types of all rows, and of parts.
@@ -68,6 +68,8 @@ const kStudies = [
   ["bits_recall", "Which bits does recall need?", [answerTable, ...kRoundings]],
   ["mqar_bytes", "Which attention recalls 32 pairs in 2000 steps?", [answerTable]],
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
+  ["recall_bytes", "How soon is recall of eight pairs learned, at the best of three rates?",
+    [stepsTable, sweepTable]],
   ["mqar_figure", "Is recall here the field's task?", [answerTable, sweepTable]],
 ];
 

@@ -86,7 +86,8 @@ export function stepsTable(r, specs) {
   const text = (middle, values, show, most) => {
     const shown = (value) => Number.isFinite(value ?? Infinity) ? show(value) : most;
     const all = values.map((value) => value ?? Infinity);
-    return `${shown(middle)} (${shown(Math.min(...all))} to ${shown(Math.max(...all))})`;
+    const least = Math.min(...all), greatest = Math.max(...all);
+    return shown(middle) + (least < greatest ? ` (${shown(least)} to ${shown(greatest)})` : "");
   };
   return markdown(["attention", bytesHeading(r), ...(r.sweep ? [r.sweep.split("=")[0]] : []),
     "steps to learn", "more steps, %", "verdict"], variantsOf(r, specs).map((v) => [code(v.spec),

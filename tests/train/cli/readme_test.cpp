@@ -161,6 +161,34 @@ TEST(Readme, ItsLinksAndPathsLeadToFiles) {
   EXPECT_GT(found, 20u);
 }
 
+// The anchor that a page of Markdown gives a heading.
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading.substr(heading.find(' ') + 1)) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+    if (c >= 'A' && c <= 'Z') anchor += static_cast<char>(c - 'A' + 'a');
+    if (letter || c == ' ') anchor += c == ' ' ? '-' : c;
+  }
+  return anchor;
+}
+
+TEST(Readme, ItsLinksLeadToHeadings) {
+  const std::regex link(R"(\]\((?!https?:)([^)#]*)#([^)]+)\))");
+  std::size_t found = 0;
+  for (const Page& page : pages()) {
+    for (std::sregex_iterator at(page.text.begin(), page.text.end(), link), end; at != end; ++at) {
+      const std::string file = at->str(1);
+      std::istringstream lines(file.empty() ? page.text : file_contents(page.folder / file));
+      bool leads = false;
+      for (std::string line; std::getline(lines, line);)
+        leads = leads || (line.starts_with('#') && anchor_of(line) == at->str(2));
+      EXPECT_TRUE(leads) << at->str();
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 8u);
+}
+
 // The C++ blocks of the tutorial, one below the other, are the attention that tests build.
 TEST(Readme, ItsTutorialShowsTheAttentionThatTestsBuild) {
   std::istringstream lines(file_contents(kRoot / "nn/attention/README.md"));
