@@ -107,6 +107,7 @@ std::string data_table(const nlohmann::ordered_json& rows, Format format) {
   } else {
     for (const auto& [key, value] : rows.items()) all.push_back({{"name", key}, {"value", value}});
   }
+  if (all.empty()) return "";
   std::vector<Column<Json>> columns;
   for (const auto& [key, first] : all.front().items()) {
     const auto value = [key = key](const Json& row) { return row.value(key, Json()); };

@@ -13,6 +13,11 @@ namespace {
 
 constexpr Index kQueryTile = 64, kKeyTile = 64;
 
+// An order of all numbers, NaN least.
+constexpr auto is_greater = [](Real a, Real b) {
+  return a > b || (std::isnan(b) && !std::isnan(a));
+};
+
 // Inputs of one call of `index_scores`. One product has all heads of the queries of a tile, whose
 // rows lie side by side.
 struct Scoring {
@@ -143,12 +148,13 @@ PickedRows top_k(Var scores, const TopK& options) {
     const bool all = equal <= most;
     if (!all) {
       Real* const last = sorted + most - 1;
-      std::nth_element(sorted, last, std::copy(own + first, own + end, sorted), std::greater());
+      std::nth_element(sorted, last, std::copy(own + first, own + end, sorted), is_greater);
       threshold = *last;
-      equal = 1 + std::count(sorted, last, threshold);
+      equal = 1 + std::count_if(sorted, last, [=](Real s) { return !is_greater(s, threshold); });
     }
-    for (Index row = first; row < end && list < list_end; ++row) {  // NaN has no place in an order
-      if (all || own[row] > threshold || (own[row] == threshold && equal-- > 0))
+    for (Index row = first; row < end && list < list_end; ++row) {
+      const Real score = own[row];
+      if (all || is_greater(score, threshold) || (!is_greater(threshold, score) && equal-- > 0))
         *list++ = static_cast<std::int32_t>(row);
     }
     std::fill(list, list_end, -1);

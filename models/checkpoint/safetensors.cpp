@@ -117,7 +117,8 @@ std::pair<json, std::span<const std::byte>> split_file(std::span<const std::byte
   }
   json header;
   try {
-    header = parse_json({reinterpret_cast<const char*>(bytes.data()), wanted});
+    header =
+        parse_json({reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(wanted)});
   } catch (const DataError& error) {
     throw_damaged(source, std::string("header is ") + error.what());
   }

@@ -128,7 +128,8 @@ void print_map(const HeadMap& map, const std::vector<std::string>& labels) {
     const std::span<const Real> row = map.row(query);
     for (Index key = 0; key < map.length; ++key) {
       const auto weight = static_cast<double>(row[static_cast<std::size_t>(key)]);
-      const auto shade = std::ranges::upper_bound(kLeast, weight) - kLeast.begin() - 1;
+      const auto shade =
+          weight >= 0 ? std::ranges::upper_bound(kLeast, weight) - kLeast.begin() - 1 : 0;  // NaN
       out += key > query ? " " : kShades[static_cast<std::size_t>(shade)];
     }
     out += formatted("  %.2f\n", map.entropy(query));

@@ -151,17 +151,18 @@ void add_steps_to_reference(Columns& columns, const ComparisonResult& result) {
 // Half width of the interval of the difference that the text alone leaves: over the stretches of
 // the validation part, of their means over seeds.
 std::optional<double> text_half_width(Variant v, const VariantResult& than) {
-  std::vector<double> sums;
-  for (const auto& [run, same] : pairs_of_runs(v.runs, than.runs)) {
-    const std::size_t blocks = std::min(run->loss_by_block.size(), same->loss_by_block.size());
-    sums.resize(blocks);
-    for (std::size_t i = 0; i < blocks; ++i)
-      sums[i] += run->loss_by_block[i] - same->loss_by_block[i];
+  const auto pairs = pairs_of_runs(v.runs, than.runs);
+  if (&v == &than || pairs.empty()) return std::nullopt;
+  std::vector<double> means(pairs.front().first->loss_by_block.size());
+  for (const auto& [run, same] : pairs) {
+    if (run->loss_by_block.size() != means.size() || same->loss_by_block.size() != means.size())
+      return std::nullopt;  // a run of an earlier version has none
+    for (std::size_t i = 0; i < means.size(); ++i)
+      means[i] +=
+          (run->loss_by_block[i] - same->loss_by_block[i]) / static_cast<double>(pairs.size());
   }
-  const auto seeds = static_cast<double>(v.costs.size());
-  if (&v == &than || sums.empty() || seeds == 0) return std::nullopt;
-  for (double& sum : sums) sum /= seeds;
-  return estimate(sums).half_width;
+  if (means.empty()) return std::nullopt;
+  return estimate(means).half_width;
 }
 
 // Columns that compare an attention with the reference.

@@ -404,7 +404,8 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
     if (named_alone && !names.empty()) parts.push_back(together + (": " + list_text(names)));
   };
   add(enough, "too", "enough too");
-  add(judged(result, Verdict::not_enough), none ? "not enough" : "not", "not enough");
+  add(judged(result, Verdict::not_enough), none ? "not enough" : "not",
+      verdict_word(Verdict::not_enough, numbers.metric));
   add(judged(result, Verdict::open), "open", "open");
   return parts;
 }

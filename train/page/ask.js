@@ -68,7 +68,8 @@ function expectedOf(prompt) {
 
 // Key of a question: equal keys have equal answers.
 const questionNow = () => JSON.stringify(
-  [byId("prompt").value, chosen, byId("asked-seed").value, state.runs.map((run) => run.spec)]);
+  [byId("prompt").value, chosen, byId("asked-seed").value, state.phase,
+    state.runs.map((run) => run.spec)]);
 
 // Does one thing at a time with all models, and tells why it failed.
 async function alone(action) {

@@ -62,7 +62,8 @@ class RunFolder : public TrainingLog {
   /// of the newest as the setting `keep` says. Throws WriteError, and DataError if the folder of
   /// checkpoints cannot be read; earlier checkpoints are then still there. A resumed run evaluates
   /// a step whose evaluation was stopped, logs it and saves it again; until that is whole, the
-  /// checkpoint that it replaces stays.
+  /// checkpoint that it replaces stays. A kill between the two renames that follow leaves the run
+  /// with the checkpoint before.
   void save(const Learner& learner, const StepResult& result, std::optional<double> validation_loss,
             bool stopped) override;
 

@@ -115,6 +115,7 @@ function costsBySeeds(r) {
     (steps ? " Runs that did not learn have no dot." : "");
   return made("differences", { rows, caption, tolerance: r.verdict.tolerance ?? NaN,
     title: `${steps ? "Steps to learn" : "Answers lost"} compared with ${than}`,
+    edges: ["enough ←", steps ? "→ later" : "→ not enough"],
     xTitle: steps ? `more steps than ${than}, percent` : "answers lost, percentage points" });
 }
 

@@ -270,7 +270,7 @@ export function chart({ kind = "points", series: given, levels: givenLevels = []
 // at the edge of the picture; intervals that reach beyond it end in an arrow. `edges` are the words
 // on either side of the tolerance.
 export function forest({ title, caption, xTitle, tolerance, rows, most = Infinity,
-  edges = ["enough ←", "→ not enough"], width = kWidth }) {
+  edges, width = kWidth }) {
   const dense = rows.every((row) => !row.dots), kRow = dense ? 19 : 36;
   const top = 68, bottom = top + kRow * rows.length, right = width - 22;
   const values = [0, tolerance, ...rows.flatMap(({ mean, dots = [] }) =>

@@ -59,7 +59,7 @@ Json judged(const nlohmann::json& request) {
     const auto& cost = variant.cost;
     verdicts.push_back(
         {{"spec", variant.spec},
-         {"verdict", verdict_word(variant.verdict)},
+         {"verdict", verdict_word(variant.verdict, result.question.metric)},
          {"cost", cost ? Json(middle_cost(variant, result.question.metric)) : Json()},
          {"half_width", cost ? or_null(cost->half_width) : Json()},
          {"below", std::ranges::count_if(costs, [&](double c) { return limit && c < *limit; })},
