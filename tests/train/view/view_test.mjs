@@ -207,7 +207,7 @@ for (let i = 0; i < 500; ++i) {
 {
   const row = (name, mean) =>
     ({ name, word: "", style: 1, mean, low: mean - 1, high: mean + 1, hover: "" });
-  const svg = forest({ title: "t", xTitle: "x", tolerance: 1, most: 2,
+  const svg = forest({ title: "t", xTitle: "x", tolerance: 1, most: 2, edges: ["in", "out"],
     rows: [row("in", 0.5), row("out", 7)] });
   expectSound(svg, "forest");
   assert.equal(svg.match(/class="mark /g).length, 1);
