@@ -140,16 +140,21 @@ void print_attentions(bool patterns) {
     std::cout << "Patterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
 }
 
-// Defaults that texts replace: of all, or of the one that `data` is without a flag.
-void print_defaults_of_texts(const Setting& data, bool all) {
+// Defaults of `text` for those of `settings` that help has shown.
+void print_defaults(const BuiltInCorpus& text, const SettingList& settings) {
+  const nlohmann::json defaults = text.defaults();
+  for (const auto& [name, value] : defaults.items()) {
+    if (find_setting(settings, name) != nullptr)
+      std::cout << " --" << name << ' ' << setting_text(value);
+  }
+  std::cout << '\n';
+}
+
+void print_defaults_of_texts(const SettingList& settings) {
   std::cout << "\nDefaults of the built-in texts, in place of those above:\n";
   for (const BuiltInCorpus* text : built_in_corpora()) {
-    if (!all && setting_text(data.standard.value) != text->name) continue;
-    std::cout << "  " << std::left << std::setw(8) << text->name;
-    const nlohmann::json defaults = text->defaults();
-    for (const auto& [name, value] : defaults.items())
-      std::cout << "--" << name << ' ' << setting_text(value) << ' ';
-    std::cout << '\n';
+    std::cout << "  " << std::left << std::setw(7) << text->name;
+    print_defaults(*text, settings);
   }
 }
 
@@ -229,8 +234,14 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
   }
   groups.push_back(run);  // last
   std::cout << options.help(groups);
-  if (const Setting* const data = find_setting(settings, "data"))
-    print_defaults_of_texts(*data, rare == 0);
+  if (const Setting* const data = find_setting(settings, "data"); data != nullptr && rare == 0) {
+    print_defaults_of_texts(settings);
+  } else if (data != nullptr) {
+    if (const auto* const text = find_built_in(setting_text(data->standard.value))) {
+      std::cout << "\nDefaults with " << text->name << ':';
+      print_defaults(*text, settings);
+    }
+  }
   if (find_setting(settings, "layers") != nullptr) print_attentions(rare == 0);  // of whole models
   std::cout << "\nExamples:\n" << command.examples;
   if (rare > 0)
