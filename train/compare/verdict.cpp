@@ -393,7 +393,7 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   }
   const bool named_alone = result.variants.size() > kMostCostsInText;
   const auto add = [&](const std::vector<const VariantResult*>& variants, const char* how,
-                       const char* together) {
+                       const std::string& together) {
     std::vector<std::string> names;
     for (const VariantResult* variant : variants) {
       names.push_back(variant->label());
@@ -401,7 +401,7 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
         parts.push_back(variant->label() + " " + numbers.how(*variant, how) +
                         numbers.cost(*variant));
     }
-    if (named_alone && !names.empty()) parts.push_back(together + (": " + list_text(names)));
+    if (named_alone && !names.empty()) parts.push_back(together + ": " + list_text(names));
   };
   add(enough, "too", "enough too");
   add(judged(result, Verdict::not_enough), none ? "not enough" : "not",
