@@ -67,15 +67,17 @@ export function lossAxis(series) {
   return least > 0 && Math.max(...values) > 3 * least ? { log: 10 } : {};
 }
 
+const poolOf = (r) => `all losses${r.verdict.controls?.length ? " but those of controls" : ""}`;
+
 // Costs of losses by the bytes of caches, least first, with intervals of the pooled variance.
 // Attentions that cost more than `most` are named in the caption.
-export function costsOfLosses(r, most = Infinity) {
+export function costsOfLosses(r, most = Infinity, controls = r.verdict.controls ?? []) {
   const than = r.variants.find((v) => v.spec === r.verdict.reference), halves = pooledHalves(r);
   const share = (v) => v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token;
   const rows = r.variants.filter((v) => Number.isFinite(v.cost_mean ?? NaN))
     .sort((a, b) => share(a) - share(b)).map((v) => {
       const cost = v.cost_mean, { each, all } = halves(v.costs.length);
-      const isControl = r.verdict.controls?.includes(v.spec);
+      const isControl = controls.includes(v.spec);
       return { name: v.spec, word: `${percentText(share(v))}${isControl ? " !" : ""}`,
         style: isControl ? 2 : 1, mean: cost, low: cost - each, high: cost + each,
         outer: Number.isFinite(all) ? [cost - all, cost + all] : undefined,
@@ -87,10 +89,10 @@ export function costsOfLosses(r, most = Infinity) {
   const title = `Loss minus ${than.spec}, by bytes of KV cache`;
   const caption = `Percentages are bytes of ${than.spec}'s cache. ` +
     (Number.isFinite(rows[0]?.low) ? "Thick bars are 95\u00a0% intervals of one attention, thin " +
-      "bars hold for all at once; one variance for all is pooled from all losses."
+      `bars hold for all at once; one variance is pooled from ${poolOf(r)}.`
       : "One seed each, so there are no intervals.") +
     (limit === null ? "" : ` The band reaches to the tolerance, ${numberText(limit, 4)}.`) +
-    (r.verdict.controls?.length
+    (controls.length
       ? " An exclamation mark is a control, which must cost something." : "") + beyond;
   return made("differences", { title, caption, rows, most,
     xTitle: `loss minus ${than.spec}, ${unitOf(r)}`, tolerance: limit ?? NaN,

@@ -16,8 +16,8 @@ const results = (name) => JSON.parse(read(`${kResults}${name}.json`));
 // Picture, function of results, results.
 const kPictures = [
   ["train/compare/bits.svg", (r) => bitsByBytes(r, 1.8), "bits_text"],
-  ["train/compare/costs.svg", (r) => costsOfLosses({ ...r, verdict: { ...r.verdict,
-    controls: ["latent-bias4x2", "mqax8"] } }, 0.05), "shakespeare_heads"],
+  ["train/compare/costs.svg", (r) => costsOfLosses(r, 0.05, ["latent-bias4x2", "mqax8"]),
+    "shakespeare_heads"],
   ["train/compare/demo.svg", stepsAgainstCache, "recall"],
 ];
 
@@ -43,6 +43,8 @@ const kTables = {
   convolutions: [(r) => pairTable(r, [["mha:canon=B", "mha"], ["mha:canon=ABCD", "mha"],
     ["3*delta/mqa", "3*delta:conv-taps=1/mqa"], ["3*delta/mqa", "mha"]]), "shakespeare_canon"],
   recall: [stepsTable, "recall_bytes"],
+  shazeer: [(r) => pairTable(r, [["mqa", "mha"], ["mha@16", "mha"], ["mqa@16", "mha"],
+    ["mhax16:heads=1", "mqa"], ["mhax8:heads=2", "mqa"], ["mhax4", "mqa"]]), "shazeer"],
 };
 
 // What rounding costs: types of all rows, and of parts.
@@ -70,6 +72,7 @@ const kStudies = [
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["recall_bytes", "How soon is recall of eight pairs learned, at the best of three rates?",
     [stepsTable, sweepTable]],
+  ["shazeer", "At equal bytes, few whole heads or fewer KV heads?", [lossTable]],
   ["mqar_figure", "Is recall here the field's task?", [answerTable, sweepTable]],
 ];
 

@@ -32,10 +32,12 @@ export function estimate(values) {
 }
 
 // Half widths of costs in losses, if each loss is a sum of its attention's part, its seed's and an
-// error whose variance is the same for all. Returns a function of the number of seeds of a cost:
-// {each, all}, of one 95 % interval and of all attentions' at once (Bonferroni); NaN with one seed.
+// error whose variance is the same for all. Controls, which scatter as widely as they fail, have no
+// part in it. Returns a function of the number of seeds of a cost: {each, all}, of one 95 % interval
+// and of all attentions' at once (Bonferroni); NaN with one seed.
 export function pooledHalves(r) {
-  const losses = r.variants.filter((v) => v.runs > 0).map((v) =>
+  const isControl = (v) => r.verdict.controls?.includes(v.spec);
+  const losses = r.variants.filter((v) => v.runs > 0 && !isControl(v)).map((v) =>
     r.common_seeds.map((seed) => v.val_losses[v.seeds.indexOf(seed)]));
   const ofSeed = r.common_seeds.map((_, i) => mean(losses.map((row) => row[i])));
   const all = mean(ofSeed), others = losses.length - 1, df = others * (ofSeed.length - 1);
