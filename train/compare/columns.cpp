@@ -153,16 +153,16 @@ void add_steps_to_reference(Columns& columns, const ComparisonResult& result) {
 std::optional<double> text_half_width(Variant v, const VariantResult& than) {
   const auto pairs = pairs_of_runs(v.runs, than.runs);
   if (&v == &than || pairs.empty()) return std::nullopt;
-  std::vector<double> means(pairs.front().first->loss_by_block.size());
+  std::vector<double> sums(pairs.front().first->loss_by_block.size());
   for (const auto& [run, same] : pairs) {
-    if (run->loss_by_block.size() != means.size() || same->loss_by_block.size() != means.size())
+    if (run->loss_by_block.size() != sums.size() || same->loss_by_block.size() != sums.size())
       return std::nullopt;  // a run of an earlier version has none
-    for (std::size_t i = 0; i < means.size(); ++i)
-      means[i] +=
-          (run->loss_by_block[i] - same->loss_by_block[i]) / static_cast<double>(pairs.size());
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] += run->loss_by_block[i] - same->loss_by_block[i];
   }
-  if (means.empty()) return std::nullopt;
-  return estimate(means).half_width;
+  if (sums.empty()) return std::nullopt;
+  for (double& sum : sums) sum /= static_cast<double>(pairs.size());
+  return estimate(sums).half_width;
 }
 
 // Columns that compare an attention with the reference.

@@ -89,7 +89,7 @@ export function costsOfLosses(r, most = Infinity, controls = r.verdict.controls 
   const title = `Loss minus ${than.spec}, by bytes of KV cache`;
   const caption = `Percentages are bytes of ${than.spec}'s cache. ` +
     (Number.isFinite(rows[0]?.low) ? "Thick bars are 95\u00a0% intervals of one attention, thin " +
-      `bars hold for all at once; one variance is pooled from ${poolOf(r)}.`
+      `bars hold for all at once; one variance for all is pooled from ${poolOf(r)}.`
       : "One seed each, so there are no intervals.") +
     (limit === null ? "" : ` The band reaches to the tolerance, ${numberText(limit, 4)}.`) +
     (controls.length
