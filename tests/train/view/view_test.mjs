@@ -142,7 +142,8 @@ assert.deepEqual(Object.values(statistics.estimate([1, 2, 3])).map(rounded), [2,
 {
   const costs = [0.1, 0.3, 0.2, 0.6], seeds = [1, 2, 3, 4];
   const row = (losses) => ({ spec: "a", runs: 4, seeds, val_losses: losses });
-  const two = { common_seeds: seeds, variants: [row([1, 3, 2, 9]), row([1.1, 3.3, 2.2, 9.6])] };
+  const two = { common_seeds: seeds, verdict: {},
+    variants: [row([1, 3, 2, 9]), row([1.1, 3.3, 2.2, 9.6])] };
   const { each, all } = statistics.pooledHalves(two)(4);
   assert.equal(rounded(each), rounded(statistics.estimate(costs).half));
   assert.equal(all, each); // one cost is all
@@ -151,6 +152,9 @@ assert.deepEqual(Object.values(statistics.estimate([1, 2, 3])).map(rounded), [2,
   assert.equal(rounded(three.each / each), rounded(Math.sqrt(0.5) * statistics.studentT(0.05, 6) /
     statistics.studentT(0.05, 3)));
   assert.ok(three.all > three.each);
+  const control = { ...row([5, 1, 9, 30]), spec: "c" };
+  assert.equal(each, statistics.pooledHalves({ ...two, verdict: { controls: ["c"] },
+    variants: [...two.variants, control] })(4).each);
   assert.ok(Number.isNaN(statistics.pooledHalves({ ...two, common_seeds: [1] })(1).each));
 }
 // A control is marked, and what lies beyond the picture is named.
