@@ -189,8 +189,8 @@ TEST_F(EvaluationOfAText, HasTheLossesOfItsSixteenStretches) {
   const Evaluation whole = evaluate(model_, text);
   ASSERT_EQ(whole.loss_by_block.size(), 16u);
   for (std::size_t i = 0; i < 16; ++i) {
-    EXPECT_NEAR(whole.loss_by_block[i],
-                evaluate(model_, std::span(text).subspan(60 * i, 61)).loss, 1e-6);
+    EXPECT_NEAR(whole.loss_by_block[i], evaluate(model_, std::span(text).subspan(60 * i, 61)).loss,
+                1e-6);
   }
   EXPECT_TRUE(evaluate(model_, std::span(text).first(100)).loss_by_block.empty()) << "few parts";
 }
