@@ -51,7 +51,7 @@ struct AnyAttention {
   }
 };
 
-/// Of `shortest` to `longest` keys. `seed` names the numbers of the inputs.
+/// Any attention of `shortest` to `longest` keys. `seed` names the numbers of its inputs.
 AnyAttention any_attention(const Draw& any, Index shortest, Index longest, const std::string& seed);
 
 /// The op with one slice of keys, for AnyAttention::with.

@@ -58,7 +58,7 @@ struct Product {
   }
 };
 
-/// Of rapidcheck's sizes, `least` at least.
+/// Product that rapidcheck draws: `least` to `most` rows and columns, sums of `least` to `deepest`.
 inline Product any_product(Index least, Index most, Index deepest) {
   return {any_size(least, most), any_size(least, deepest), any_size(least, most),
           any_size(0, 1) == 1,   any_size(0, 1) == 1,      add_if(any_size(0, 1) == 1),

@@ -157,7 +157,7 @@ RunResult run_result_from(const Json& result) {
 
 json run_basis(const Corpus& corpus) {
   // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
-  // Those for tuning are the first; earlier versions, which took the last, recorded a number.
+  // Characters for tuning are the first; earlier versions, which took the last, recorded a number.
   const std::size_t tuning = corpus.tuning.tokens.size();
   return {{"data_sha256", corpus.sha256 + (corpus.newlines_replaced ? ", unix" : "")},
           {"train_characters", corpus.train.tokens.size()},
