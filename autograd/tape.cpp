@@ -26,7 +26,7 @@ DryCounts::OfOp DryCounts::sum() const {
   return all;
 }
 
-const Shape& Var::shape() const {
+Shape Var::shape() const {
   if (tape == nullptr) throw StaleVarError("a Var that belongs to no tape was used");
   return tape->node(*this).shape;
 }

@@ -33,7 +33,7 @@ struct Var {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;
 
-  const Shape& shape() const;
+  Shape shape() const;  ///< a copy: recording moves nodes
   std::span<const Real> value() const;
   Real item() const;  ///< value of a tensor of one element; throws ShapeError for any other size
   /// Gradient of a leaf or a parameter after `backward`; empty where none arrived. Gradients of
@@ -177,7 +177,7 @@ class Tape {
   Precision precision() const {
     return parameters_ == nullptr ? Precision::f32 : parameters_->precision();
   }
-  const Shape& shape(Var x) const { return node(x).shape; }
+  Shape shape(Var x) const { return node(x).shape; }
   Op op(Var x) const { return node(x).op; }
   /// Memory for saved statistics, until `reset`.
   Real* scratch(Index count) { return arena_.take_reals(count); }

@@ -107,7 +107,7 @@ Var columns(Var x, Index begin, Index size) {
 
 // y_i = columns of x, side by side; dx = [dy_1, dy_2, ...].
 std::vector<Var> split(Var x, std::span<const Index> sizes) {
-  const Shape& shape = tape_of(x).shape(x);
+  const Shape shape = tape_of(x).shape(x);
   Index total = 0;
   for (const Index size : sizes) total += size;
   require(shape.rank() > 0 && total == shape.last(), Op::split, "the sizes add up to ", total,
