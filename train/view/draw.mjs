@@ -45,6 +45,12 @@ const kTables = {
   recall: [stepsTable, "recall_bytes"],
   shazeer: [(r) => pairTable(r, [["mqa", "mha"], ["mha@16", "mha"], ["mqa@16", "mha"],
     ["mhax16:heads=1", "mqa"], ["mhax8:heads=2", "mqa"], ["mhax4", "mqa"]]), "shazeer"],
+  staircase: [(r) => pairTable(r, [["gqa2", "mha"], ["mqax32", "gqa2"],
+    ["mqax32:rope-dim=8", "mqax32"], ["mla56+8:latent-norm=off", "mqax32:rope-dim=8"],
+    ["mla56+8", "mla56+8:latent-norm=off"], ["mla56+8:q-rank=32", "mla56+8"],
+    ["gqa2:qk-norm=on", "gqa2"], ["mla56+8:qk-norm=on", "mla56+8"]]), "staircase"],
+  queries: [(r) => pairTable(r, [4, 8, 16].flatMap((heads) => ["gqa2x8", "mqax8"].map((few) =>
+    [`${few}:heads=${heads}`, `gqa4x8:heads=${heads}`]))), "queries"],
 };
 
 // What rounding costs: types of all rows, and of parts.
@@ -73,6 +79,8 @@ const kStudies = [
   ["recall_bytes", "How soon is recall of eight pairs learned, at the best of three rates?",
     [stepsTable, sweepTable]],
   ["shazeer", "At equal bytes, few whole heads or fewer KV heads?", [lossTable]],
+  ["staircase", "Which step from GQA to MLA costs what?", [lossTable]],
+  ["queries", "Does the number of KV heads count, or the ratio to query heads?", [lossTable]],
   ["mqar_figure", "Is recall here the field's task?", [answerTable, sweepTable]],
 ];
 
