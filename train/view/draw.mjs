@@ -48,7 +48,8 @@ const kTables = {
   staircase: [(r) => pairTable(r, [["gqa2", "mha"], ["mqax32", "gqa2"],
     ["mqax32:rope-dim=8", "mqax32"], ["mla56+8:latent-norm=off", "mqax32:rope-dim=8"],
     ["mla56+8", "mla56+8:latent-norm=off"], ["mla56+8:q-rank=32", "mla56+8"],
-    ["gqa2:qk-norm=on", "gqa2"], ["mla56+8:qk-norm=on", "mla56+8"]]), "staircase"],
+    ["gqa2:qk-norm=on", "gqa2"], ["mla56+8:qk-norm=on", "mla56+8"], ["mla56+8", "gqa2"],
+    ["mla56+8:qk-norm=on", "gqa2:qk-norm=on"]]), "staircase"],
   queries: [(r) => pairTable(r, [4, 8, 16].flatMap((heads) => ["gqa2x8", "mqax8"].map((few) =>
     [`${few}:heads=${heads}`, `gqa4x8:heads=${heads}`]))), "queries"],
 };
@@ -101,8 +102,10 @@ function withTables(text) {
   const used = new Set(), table = /(?<=<!-- table: (\S+) -->\n)(?:.+\n)*/g;
   const made = text.replace(table, (_, name) => {
     used.add(name);
-    const [make, file] = kTables[name];
-    return `${make(results(file))}\n`;
+    const [make, file] = kTables[name], [, question] = kStudies.find(([study]) => study === file);
+    const anchor = question.toLowerCase().replace(/[^\w -]/g, "").replaceAll(" ", "-");
+    const study = ` ([study](../../${kResults}README.md#${anchor})) |`;
+    return `${make(results(file)).replace(/(?<=^\| [^|]+) \|/, study)}\n`;
   });
   const missing = Object.keys(kTables).filter((name) => !used.has(name));
   if (missing.length) throw new Error(`${kFindings} has no table ${missing.join(", ")}`);

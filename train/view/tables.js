@@ -59,13 +59,26 @@ export function costTable(r, specs) {
       estimateText({ mean: v.paired_difference_mean, half: halves(v.costs.length).each })]));
 }
 
-// Losses of attentions minus those of others, with intervals of the pooled variance.
+// Differences of losses in stretches of the validation part, by means over the seeds of both.
+function stretchDifferences(r, spec, than) {
+  const [first, second] = [variant(r, spec), variant(r, than)];
+  const seeds = first.seeds.filter((seed) => second.seeds.includes(seed));
+  const of = (v, seed) => v.losses_by_block[v.seeds.indexOf(seed)];
+  return of(first, seeds[0]).map((_, block) =>
+    mean(seeds.map((seed) => of(first, seed)[block] - of(second, seed)[block])));
+}
+
+// Losses of attentions minus those of others, with intervals of the pooled variance; beside them
+// half widths of the pair's own seeds (Student's t) and, if it was measured, of the choice of text.
 export function pairTable(r, pairs) {
-  const halves = pooledHalves(r);
-  return markdown(["attention", "minus", "difference"], pairs.map(([spec, than]) => {
+  const halves = pooledHalves(r), byText = r.variants.every((v) => v.losses_by_block?.length);
+  return markdown(["attention", "minus", "difference", "± by its seeds alone",
+    ...(byText ? ["± of text"] : [])], pairs.map(([spec, than]) => {
     const costs = pairedLosses(r, spec, than);
     return [code(spec), code(than),
-      estimateText({ mean: mean(costs), half: halves(costs.length).each })];
+      estimateText({ mean: mean(costs), half: halves(costs.length).each }),
+      numberText(estimate(costs).half, 4), ...(byText
+        ? [numberText(estimate(stretchDifferences(r, spec, than)).half, 4)] : [])];
   }));
 }
 
