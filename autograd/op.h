@@ -13,7 +13,7 @@ namespace headcount {
   op(reshape) op(transpose) op(split) op(concat) op(matrix_product) op(linear) op(head_linear) \
   op(embedding) op(layer_norm) op(rms_norm) op(gelu) op(silu) op(silu_gate) op(sigmoid_gate) \
   op(sigmoid) op(softplus) op(exponential) op(soft_cap) op(dropout) op(rotary) op(softmax) \
-  op(attention) op(read_rows) op(causal_convolution) op(pool_tokens) op(index_scores) op(index_loss) \
+  op(attention) op(read_rows) op(causal_convolution) op(pool_tokens) op(pick_rows) op(index_loss) \
   op(gated_delta_rule) op(cross_entropy)
 // clang-format on
 

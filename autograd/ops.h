@@ -245,16 +245,7 @@ Var read_rows(Tape& tape, const Rows& rows);
 /// width]; if they are fewer, zeros follow. A cache of any type converts these rows only.
 Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked);
 
-/// Scores of rows for each token, by the I heads of an indexer:
-///     - q [B, T, I, D], keys [B, R, 1, D] and weights [B, T, I] -> [B, T, R]
-///     - score of query t and row r: scale times the sum over h of
-///       weights[t, h] max(0, q[t, h] k[r])
-///
-/// Computed in tiles: products, sums and max(0, x) would keep R scores for each of the I heads.
-/// DeepSeek-AI, "DeepSeek-V3.2" (2025).
-Var index_scores(Var q, Var keys, Var weights, Real scale);
-
-/// Sizes of `top_k`.
+/// Sizes of `pick_rows`.
 struct TopK {
   Index most = 1;            ///< rows that a query picks, if it sees as many
   Index tokens = 1;          ///< that a row stands for
@@ -262,15 +253,26 @@ struct TopK {
   Index window = 0;          ///< rows that a query sees at most, the last ones; 0: all
   Index first_row = 0;       ///< the text's row that is row 0 here
 };
-/// The `most` rows with the greatest of the scores [B, T, R] among those that each query sees (see
-/// PooledRows). Of equal scores, as the many zeros, those of earlier rows win. No gradient flows
-/// through a choice.
-PickedRows top_k(Var scores, const TopK& options);
+/// Rows that an indexer picked, and their scores [B, T, most], 0 after the last.
+struct Picks {
+  PickedRows picked;
+  Var scores;
+};
+/// The `most` rows with the greatest scores among those that each query sees (see PooledRows), by
+/// the I heads of an indexer:
+///     - q [B, T, I, D], keys [B, R, 1, D] and weights [B, T, I]
+///     - score of query t and row r: scale times the sum over h of
+///       weights[t, h] max(0, q[t, h] k[r])
+///
+/// Of equal scores, as the many zeros, those of earlier rows win. No gradient flows through a
+/// choice. Scores are computed for some queries at a time, and again in backward: no T x R tensor
+/// is kept. DeepSeek-AI, "DeepSeek-V3.2" (2025).
+Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes);
 /// Mean over the queries of KL(p || softmax(s)), a scalar: how far the scores s of a query's picked
-/// rows, of `scores` [B, T, R], are from the weights that attention gave to them, p, divided by
-/// their sum. A query without rows or weights adds 0. The weights are constants. DeepSeek-AI,
-/// "DeepSeek-V3.2" (2025), of which it is the loss over picked tokens.
-Var index_loss(Var scores, const PickedRows& picked);
+/// rows are from the weights that attention gave to them, p, divided by their sum. A query without
+/// rows or weights adds 0. The weights are constants. DeepSeek-AI, "DeepSeek-V3.2" (2025), of which
+/// it is the loss over picked tokens.
+Var index_loss(const Picks& picks);
 
 /// Term that a convolution adds to its sums: none, or its input (a residual connection).
 enum class Skip { none, input };

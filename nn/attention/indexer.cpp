@@ -12,32 +12,6 @@ Index query_width(const AttentionPlan& c) {
   return c.whole("q-rank") > 0 ? c.whole("q-rank") : c.dim;
 }
 
-constexpr Index kPiece = 64;  // queries of which the scores of all rows are held at a time
-
-// Picks of many queries, piece by piece on a tape of their own: nobody reads their scores again.
-PickedRows pick_in_pieces(Var queries, Var keys, Var weights, Real factor, TopK sizes) {
-  const Shape s = queries.shape();  // [B, T, I, D]
-  auto* const lists = queries.tape->scratch_of<std::int32_t>(s[0] * s[1] * sizes.most);
-  Tape tape;
-  for (Index t = 0; t < s[1]; t += kPiece, sizes.first_position += kPiece) {
-    const Index count = std::min(kPiece, s[1] - t);
-    for (Index b = 0; b < s[0]; ++b) {
-      tape.reset();
-      const auto piece = [&](Var x, Index first, Index rows, Index width, const Shape& shape) {
-        return tape.constant(
-            shape, {x.value().data() + first * width, static_cast<std::size_t>(rows * width)});
-      };
-      const Index at = b * s[1] + t, rows = keys.shape()[1];
-      const Var scores =
-          index_scores(piece(queries, at, count, s[2] * s[3], {1, count, s[2], s[3]}),
-                       piece(keys, b * rows, rows, s[3], {1, rows, 1, s[3]}),
-                       piece(weights, at, count, s[2], {1, count, s[2]}), factor);
-      std::copy_n(top_k(scores, sizes).rows, count * sizes.most, lists + at * sizes.most);
-    }
-  }
-  return {lists, sizes.most};
-}
-
 }  // namespace
 
 Indexer::Indexer(LayerWeights& weights, const IndexerOptions& options)
@@ -64,30 +38,25 @@ std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>
   const Index seen = window_ > 0 ? std::min(window_, rows) : rows;
   if (seen <= topk_ && !learns(memory)) return std::nullopt;
   const auto width = static_cast<double>(heads_ * width_);
-  const Var all_keys = read_rows(*x.tape, *keys);
-  TopK sizes = {.most = std::min(topk_, seen),
-                .tokens = tokens_,
-                .first_position = memory.first_position(),
-                .window = window_,
-                .first_row = keys->cache() ? keys->cache()->first_token() : 0};
-  const auto factor = static_cast<Real>(1 / std::sqrt(width));
-  if (!learns(memory) && x.shape()[1] > kPiece && !x.tape->is_dry())
-    return Picks{std::nullopt, pick_in_pieces(queries, all_keys, weights, factor, sizes)};
-  const Var scores = index_scores(queries, all_keys, weights, factor);
-  PickedRows picked = top_k(scores, sizes);
-  if (learns(memory)) picked.weights = x.tape->scratch(scores.shape().rows() * picked.most);
-  return Picks{scores, picked};
+  Picks picks = pick_rows(queries, read_rows(*x.tape, *keys), weights,
+                          static_cast<Real>(1 / std::sqrt(width)),
+                          {.most = std::min(topk_, seen),
+                           .tokens = tokens_,
+                           .first_position = memory.first_position(),
+                           .window = window_,
+                           .first_row = keys->cache() ? keys->cache()->first_token() : 0});
+  if (learns(memory)) picks.picked.weights = x.tape->scratch(picks.scores.shape().size());
+  return picks;
 }
 
-std::optional<Rows> Picks::gathered(const Rows& rows, const Memory& memory) const {
-  if (!memory.is_cached() || !scores || scores->shape()[1] > 1) return std::nullopt;
-  return read_rows(*scores->tape, rows, picked);
+std::optional<Rows> gathered(const Picks& picks, const Rows& rows, const Memory& memory) {
+  if (!memory.is_cached() || picks.scores.shape()[1] > 1) return std::nullopt;
+  return read_rows(*picks.scores.tape, rows, picks.picked);
 }
 
 void Indexer::learn(const Picks& picks, const Memory& memory) const {
-  if (!learns(memory)) return;
-  memory.losses()->push_back(
-      scale(index_loss(*picks.scores, picks.picked), static_cast<Real>(loss_)));
+  if (learns(memory))
+    memory.losses()->push_back(scale(index_loss(picks), static_cast<Real>(loss_)));
 }
 
 SettingList index_settings(Index topk) {

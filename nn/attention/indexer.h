@@ -12,15 +12,8 @@
 /// public interface.
 namespace headcount {
 
-/// Scores of an indexer [B, T, R], and the rows that it picked by them for attention to read, with
-/// room for their weights if the indexer learns.
-struct Picks {
-  std::optional<Var> scores;  ///< none of many queries that the indexer does not learn from
-  PickedRows picked;
-
-  /// A copy of the picked ones of `rows`, of any type, for one query that reads a cache; else none.
-  std::optional<Rows> gathered(const Rows& rows, const Memory& memory) const;
-};
+/// A copy of the picked ones of `rows`, of any type, for one query that reads a cache; else none.
+std::optional<Rows> gathered(const Picks& picks, const Rows& rows, const Memory& memory);
 
 /// Names of an indexer's matrices, and the rows that it scores. Its sizes are settings.
 struct IndexerOptions {
@@ -42,8 +35,8 @@ class Indexer {
 
   /// Queries [B, T, heads, width], not rotated yet, from the latent c [B, T, q_rank].
   Var queries(Var latent) const;
-  /// Rows of `keys` that the tokens x pick. None if there are no rows, or if all are read and the
-  /// indexer does not learn.
+  /// Rows of `keys` that the tokens x pick, with room for their weights if the indexer learns. None
+  /// if there are no rows, or if all are read and the indexer does not learn.
   std::optional<Picks> pick(Var x, Var queries, const std::optional<Rows>& keys,
                             const Memory& memory) const;
   /// Adds the loss of the indexer to those that `memory` collects, if it collects any. Call it

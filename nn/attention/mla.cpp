@@ -116,9 +116,9 @@ class LatentAttention : public Attention {
     std::optional<Picks> picks;
     if (indexer_) picks = pick(x, query_latent, memory);
     if (picks) o.picked = picks->picked;
-    if (const auto picked = picks ? picks->gathered(latents, memory) : std::nullopt) {
+    if (const auto picked = picks ? gathered(*picks, latents, memory) : std::nullopt) {
       latents = *picked;
-      for (Rows& key : rope_key) key = *picks->gathered(key, memory);
+      for (Rows& key : rope_key) key = *gathered(*picks, key, memory);
       o.picked.reset();
       o.window = 0;  // all picked tokens are within it
     }

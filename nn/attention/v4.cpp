@@ -88,7 +88,7 @@ class SharedRowAttention : public Attention {
                       "`compress` pools all tokens of a block; it has no key mask");
       const std::optional<Rows> rows = rows_of(*compressor_, x, memory);
       if (indexer_) picks = pick(x, latent, memory);
-      const auto picked = picks ? picks->gathered(*rows, memory) : std::nullopt;
+      const auto picked = picks ? gathered(*picks, *rows, memory) : std::nullopt;
       if (rows) {
         const Rows values = picked.value_or(*rows);
         o.pooled = {.keys = normalize_for_scores(*x.tape, {values}).front(),

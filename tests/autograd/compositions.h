@@ -49,12 +49,10 @@ Var composed_causal_convolution(Var x, Var weight, Index first);
 /// Gated delta rule, token by token. The last state [B, H, Dk, Dv] is stored in `state` if that is
 /// given.
 Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state = nullptr);
-/// Scores from products of all heads, [B, T, I, R].
-Var composed_index_scores(Var q, Var keys, Var weights, Real factor);
-/// Picks by a stable sort of the scores that a query sees. The lists live as long as the tape's
-/// step.
-PickedRows composed_top_k(Var scores, const TopK& options);
+/// Picks by a stable sort of the scores that a query sees, from products of all heads, [B, T, I,
+/// R]. The lists live as long as the tape's step.
+Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& sizes);
 /// Mean of KL(p || softmax(scores)), query by query, from the logarithm of a softmax.
-Var composed_index_loss(Var scores, const PickedRows& picked);
+Var composed_index_loss(const Picks& picks);
 
 }  // namespace headcount

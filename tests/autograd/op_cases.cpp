@@ -389,8 +389,8 @@ void add_cases(Op op, CaseList& cases) {
       return add_causal_convolution(cases);
     case Op::pool_tokens:
       return add_pool_tokens_cases(cases);
-    case Op::index_scores:
-      return add_index_scores_cases(cases);
+    case Op::pick_rows:
+      return add_pick_rows_cases(cases);
     case Op::index_loss:
       return add_index_loss_cases(cases);
     case Op::gated_delta_rule:

@@ -52,7 +52,7 @@ class CaseList {
 
 void add_attention_cases(CaseList& cases);
 void add_pool_tokens_cases(CaseList& cases);
-void add_index_scores_cases(CaseList& cases);
+void add_pick_rows_cases(CaseList& cases);
 void add_index_loss_cases(CaseList& cases);
 
 /// Random q, k, v, g and beta that suit the gated delta rule: short keys, decays and betas in (0,

@@ -32,37 +32,43 @@ std::vector<std::int32_t> rows_seen_by(Index t, Index rows, const TopK& options)
 
 }  // namespace
 
-Var composed_index_scores(Var q, Var keys, Var weights, Real factor) {
+Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& sizes) {
   const Shape s = q.shape();  // [B, T, I, D]
-  const Index rows = keys.shape()[1], queries = s[0] * s[1];
+  const Index rows = keys.shape()[1], queries = s[0] * s[1], most = sizes.most;
   const Var turned = transpose(reshape(keys, {s[0], rows, s[3]}), 1, 2);  // [B, D, R]
   const Var products = matrix_product(reshape(q, {s[0], s[1] * s[2], s[3]}), turned);
   const Var of_heads = reshape(positive_part(products), {queries, s[2], rows});
   const Var sums = matrix_product(reshape(weights, {queries, 1, s[2]}), of_heads);
-  return scale(reshape(sums, {s[0], s[1], rows}), factor);
-}
-
-PickedRows composed_top_k(Var scores, const TopK& options) {
-  const Index length = scores.shape()[1], rows = scores.shape()[2], most = options.most;
-  const Index queries = scores.shape().rows();
-  auto* const lists = scores.tape->scratch_of<std::int32_t>(queries * most);
+  const Var all = scale(reshape(sums, {queries * rows, 1}), factor);
+  auto* const lists = q.tape->scratch_of<std::int32_t>(queries * most);
   std::fill_n(lists, queries * most, -1);
+  std::vector<std::int32_t> places(static_cast<std::size_t>(queries * most));
+  std::vector<Real> there(places.size());
   for (Index i = 0; i < queries; ++i) {
-    const Real* const own = scores.value().data() + i * rows;
-    std::vector<std::int32_t> seen = rows_seen_by(i % length, rows, options);
+    const Real* const own = all.value().data() + i * rows;
+    std::vector<std::int32_t> seen = rows_seen_by(i % s[1], rows, sizes);
     std::ranges::stable_sort(seen, std::greater(), [=](std::int32_t row) { return own[row]; });
     if (std::ssize(seen) > most) seen.erase(seen.begin() + most, seen.end());
     std::ranges::sort(seen);
     std::ranges::copy(seen, lists + i * most);
+    for (std::size_t j = 0; j < seen.size(); ++j) {
+      const auto at = static_cast<std::size_t>(i * most) + j;
+      places[at] = static_cast<std::int32_t>(i * rows) + seen[j];
+      there[at] = 1;
+    }
   }
-  return {lists, most};
+  const Shape shape = {s[0], s[1], most};
+  const Var scores = reshape(embedding(all, places, {queries * most}), shape);
+  return {{lists, most}, scores * q.tape->constant(shape, there)};
 }
 
 // (sum over queries of sum over j of p_j (log p_j - log softmax(s)_j)) / queries
-Var composed_index_loss(Var scores, const PickedRows& picked) {
+Var composed_index_loss(const Picks& picks) {
+  const Var scores = picks.scores;
+  const PickedRows& picked = picks.picked;
   Tape& tape = *scores.tape;
-  const Index queries = scores.shape().rows(), rows = scores.shape()[2], most = picked.most;
-  const Var numbers = reshape(scores, {queries * rows, 1});
+  const Index queries = scores.shape().rows(), most = picked.most;
+  const Var numbers = reshape(scores, {queries * most, 1});
   Var total = scale(sum(numbers), 0);  // what queries without weights add
   for (Index i = 0; i < queries; ++i) {
     const std::int32_t* const list = picked.rows + i * most;
@@ -75,8 +81,8 @@ Var composed_index_loss(Var scores, const PickedRows& picked) {
       weight /= of_all;
       if (weight > 0) p_log_p += weight * std::log(weight);
     }
-    std::vector<std::int32_t> places(list, list + count);
-    for (std::int32_t& place : places) place += static_cast<std::int32_t>(i * rows);
+    std::vector<std::int32_t> places(static_cast<std::size_t>(count));
+    std::iota(places.begin(), places.end(), static_cast<std::int32_t>(i * most));
     const Var s = reshape(embedding(numbers, places, {count}), {count});
     const Var log_softmax = logarithm(composed_softmax(s));
     total = total + filled(tape, {}, p_log_p) - sum(tape.constant({count}, p) * log_softmax);

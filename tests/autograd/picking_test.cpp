@@ -19,16 +19,20 @@ Var random(Tape& tape, const std::string& name, const Shape& shape) {
 
 TEST(PickedRowsOfAnIndexer, OfEqualScoresAreTheEarlierOnes) {
   Tape tape;
-  Values scores;
-  for (Index t = 0; t < 8; ++t) scores.insert(scores.end(), {0, 2, -0.0, 2, 0, 1, 0, -0.0});
-  const PickedRows picks = top_k(tape.constant({1, 8, 8}, scores), {.most = 4});
+  const Values ones(8, Real{1}), scores = {0, 2, -0.0, 2, 0, 1, 0, -0.0};
+  const Picks picks =
+      pick_rows(tape.constant({1, 8, 1, 1}, ones), tape.constant({1, 8, 1, 1}, scores),
+                tape.constant({1, 8, 1}, ones), 1, {.most = 4});
   const auto list = [&](Index t) {
-    return std::vector<std::int32_t>(picks.of(0, t, 8), picks.of(0, t, 8) + 4);
+    const std::int32_t* const rows = picks.picked.of(0, t, 8);
+    return std::vector<std::int32_t>(rows, rows + 4);
   };
   using List = std::vector<std::int32_t>;
   EXPECT_EQ(list(1), (List{0, 1, -1, -1}));
   EXPECT_EQ(list(4), (List{0, 1, 2, 3}));
   EXPECT_EQ(list(7), (List{0, 1, 3, 5}));
+  EXPECT_EQ(Values(picks.scores.value().begin() + 28, picks.scores.value().end()),
+            (Values{0, 2, 2, 1}));
 }
 
 // Attention over one row of values e_r for each pooled row r gives the weights themselves.
@@ -42,7 +46,9 @@ TEST(PickedRowsOfAnIndexer, HaveTheirWeightsSummedOverTheHeads) {
   Values unit(2 * kRows * kRows);
   for (Index i = 0; i < 2 * kRows; ++i) unit[static_cast<std::size_t>(i * kRows + i % kRows)] = 1;
   const PickedRows picks =
-      top_k(random(tape, "s", {2, kLength, kRows}), {.most = kMost, .tokens = 2});
+      pick_rows(random(tape, "i", {2, kLength, 2, 5}), pooled, random(tape, "w", {2, kLength, 2}),
+                1, {.most = kMost, .tokens = 2})
+          .picked;
   Values weights(2 * kLength * kMost, Real{9});
   AttentionOptions options;
   options.pooled = {.keys = pooled,
@@ -87,12 +93,11 @@ TEST(IndexLoss, IsZeroOnlyWhereScoresAreLogarithmsOfTheWeights) {
   const std::vector<std::int32_t> rows = {0, 2, 5, -1};
   Values weights = {Real{0.1}, Real{0.3}, Real{0.2}, 0};
   const auto loss = [&](Real shift) {
-    Values scores(6, Real{9});  // those of rows that are not picked do not count
-    for (std::size_t j = 0; j < 3; ++j)
-      scores[static_cast<std::size_t>(rows[j])] = std::log(weights[j]) + 7;
-    scores[2] += shift;
+    Values scores(4, Real{9});  // that of no row does not count
+    for (std::size_t j = 0; j < 3; ++j) scores[j] = std::log(weights[j]) + 7;
+    scores[1] += shift;
     return static_cast<double>(
-        index_loss(tape.constant({1, 1, 6}, scores), {rows.data(), 4, weights.data()}).item());
+        index_loss({{rows.data(), 4, weights.data()}, tape.constant({1, 1, 4}, scores)}).item());
   };
   EXPECT_NEAR(loss(0), 0, 1e-6);
   EXPECT_GT(loss(Real{0.5}), 0.01);

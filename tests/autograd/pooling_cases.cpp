@@ -35,18 +35,22 @@ void add_pool_tokens_cases(CaseList& cases) {
             [](Tape&, Inputs x) { return *pool_tokens(x[0], x[0], x[1]); });
 }
 
-void add_index_scores_cases(CaseList& cases) {
+// Queries pick all rows that they see, so that no step of a difference quotient changes a choice.
+void add_pick_rows_cases(CaseList& cases) {
   const Index length = cases.pick(7, 150), rows = cases.pick(5, 130), width = cases.pick(3, 20);
   for (const Index heads : {Index{1}, Index{3}}) {
-    OpCase& added =
-        cases.add(std::to_string(heads) + " heads",
-                  {{2, length, heads, width}, {2, rows, 1, width}, {2, length, heads}},
-                  [=](Tape&, Inputs x) { return index_scores(x[0], x[1], x[2], Real{0.7}); });
+    OpCase& added = cases.add(
+        std::to_string(heads) + " heads",
+        {{2, length, heads, width}, {2, rows, 1, width}, {2, length, heads}}, [=](Tape&, Inputs x) {
+          return pick_rows(x[0], x[1], x[2], Real{0.7}, {.most = rows, .first_position = 2}).scores;
+        });
     make_index_inputs(added.inputs);
   }
   OpCase& one =
       cases.add("one tensor as queries and keys", {{2, length, 1, width}, {2, length, 1}},
-                [=](Tape&, Inputs x) { return index_scores(x[0], x[0], x[1], Real{0.7}); });
+                [=](Tape&, Inputs x) {
+                  return pick_rows(x[0], x[0], x[1], Real{0.7}, {.most = length + 1}).scores;
+                });
   for (Real& q : one.inputs[0].values) q = 1 + q / 500;
 }
 
@@ -61,8 +65,8 @@ void add_index_loss_cases(CaseList& cases) {
     // The weights of one query are all 0.
     weights->push_back(j < count && i / kMost != 2 ? static_cast<Real>(1 + i * 7 % 11) / 20 : 0);
   }
-  cases.add("queries with no row to five", {{2, length, 2 * kMost}}, [=](Tape&, Inputs x) {
-    return index_loss(x[0], {rows->data(), kMost, weights->data()});
+  cases.add("queries with no row to five", {{2, length, kMost}}, [=](Tape&, Inputs x) {
+    return index_loss({{rows->data(), kMost, weights->data()}, x[0]});
   });
 }
 

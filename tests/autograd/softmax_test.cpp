@@ -121,7 +121,7 @@ TEST(SoftmaxOfIndexLoss, SharesOutOneAtScoresOfAnySize) {
   for (const Real size : kSizes) {
     Tape tape;
     const Var scores = tape.leaf({1, 1, 3}, Values{size * 50, size * 50, -size});
-    const Var loss = index_loss(scores, {rows.data(), 3, weights.data()});
+    const Var loss = index_loss({{rows.data(), 3, weights.data()}, scores});
     EXPECT_NEAR(static_cast<double>(loss.item()), 0, kRowTolerance) << size;
     tape.backward(loss);
     for (const Real d : scores.gradient()) EXPECT_NEAR(static_cast<double>(d), 0, kRowTolerance);

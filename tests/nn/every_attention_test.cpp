@@ -61,7 +61,7 @@ std::size_t step_memory(Layer& layer, Index length) {
 }
 
 // Tapes take memory in blocks, of which the last may be half empty. Numbers for each pair of tokens
-// alone would make it 16 times as much: an indexer that learns keeps one of them, its score.
+// would make it 16 times as much.
 TEST_P(EveryAttention, TakesMemoryThatGrowsLinearlyWithTheText) {
   LayerConfig config = small_config(kind());
   config.causal = true;
@@ -70,7 +70,7 @@ TEST_P(EveryAttention, TakesMemoryThatGrowsLinearlyWithTheText) {
   const double growth =
       static_cast<double>(step_memory(layer, 2048)) / static_cast<double>(step_memory(layer, 512));
   EXPECT_GT(growth, 2);
-  EXPECT_LT(growth, resolved(config).has("index-topk") ? 15 : 7);
+  EXPECT_LT(growth, 7);
 }
 
 TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthers) {
