@@ -1,6 +1,7 @@
 #pragma once
 
-#include "autograd/bfloat16.h"
+#include <Eigen/Core>
+
 #include "autograd/products.h"
 
 #ifdef HEADCOUNT_DOUBLE
@@ -12,7 +13,7 @@ namespace headcount {
 
 /// Copy of a matrix in bfloat16 without gaps between its rows, [rows, cols] as they are stored.
 struct RoundedMatrix {
-  const Bfloat16* data;
+  const Eigen::bfloat16* data;
   Index rows, cols;
   bool transposed;
 };

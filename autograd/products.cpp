@@ -15,6 +15,7 @@ namespace headcount {
 namespace {
 
 using RowMajor = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using RoundedRows = Eigen::Matrix<Eigen::bfloat16, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using ConstMap = Eigen::Map<const RowMajor, 0, Eigen::OuterStride<>>;
 using Map = Eigen::Map<RowMajor, 0, Eigen::OuterStride<>>;
 
@@ -34,6 +35,12 @@ GemmLibrary chosen = kHasOneDnn ? GemmLibrary::onednn : GemmLibrary::eigen;
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> counted{0};
 
+// The matrix as it is stored.
+ConstMap map(const ConstMatrix& m) {
+  return m.transposed ? ConstMap(m.data, m.cols, m.rows, Eigen::OuterStride<>(m.stride))
+                      : ConstMap(m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride));
+}
+
 #ifdef HEADCOUNT_PLAIN_PRODUCTS  // where Eigen has no vectors
 
 void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
@@ -41,11 +48,6 @@ void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write writ
 }
 
 #else
-
-ConstMap map(const ConstMatrix& m) {
-  return m.transposed ? ConstMap(m.data, m.cols, m.rows, Eigen::OuterStride<>(m.stride))
-                      : ConstMap(m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride));
-}
 
 void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
   Map out(c.data, c.rows, c.cols, Eigen::OuterStride<>(c.stride));
@@ -84,24 +86,24 @@ Number* room(std::vector<Number>& memory, Index count) {
   return memory.data();
 }
 
-RoundedMatrix rounded(const ConstMatrix& m, std::vector<Bfloat16>& memory) {
-  const ConstMatrix stored = m.transposed ? m.transpose() : m;
-  Bfloat16* const to = room(memory, stored.rows * stored.cols);
-  for (Index row = 0; row < stored.rows; ++row)
-    round_to_bf16(stored.data + row * stored.stride, stored.cols, to + row * stored.cols);
-  return {to, stored.rows, stored.cols, m.transposed};
+RoundedMatrix rounded(const ConstMatrix& m, std::vector<Eigen::bfloat16>& memory) {
+  const ConstMap stored = map(m);
+  Eigen::bfloat16* const to = room(memory, stored.size());
+  Eigen::Map<RoundedRows>(to, stored.rows(), stored.cols()) = stored.cast<Eigen::bfloat16>();
+  return {to, stored.rows(), stored.cols(), m.transposed};
 }
 
 // The numbers of m as Real, in `memory`.
 ConstMatrix widened(const RoundedMatrix& m, std::vector<Real>& memory) {
   Real* const to = room(memory, m.rows * m.cols);
-  widen(m.data, m.rows * m.cols, to);
+  Eigen::Map<RowMajor>(to, m.rows, m.cols) =
+      Eigen::Map<const RoundedRows>(m.data, m.rows, m.cols).cast<Real>();
   const ConstMatrix result(to, m.rows, m.cols);
   return m.transposed ? result.transpose() : result;
 }
 
 void bf16_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
-  thread_local std::vector<Bfloat16> left, right;
+  thread_local std::vector<Eigen::bfloat16> left, right;
   const RoundedMatrix x = rounded(a, left), y = rounded(b, right);
 #ifdef HEADCOUNT_ONEDNN
   if (bf16_lacks().empty()) return onednn_gemm(c, x, y, write);

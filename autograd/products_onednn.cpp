@@ -74,8 +74,9 @@ class Matmul {
   }
 
   // The interface of oneDNN has no const; the operands are only read.
-  void run(Real* c, const Bfloat16* a, const Bfloat16* b) {
-    const std::array<void*, 3> data = {const_cast<Bfloat16*>(a), const_cast<Bfloat16*>(b), c};
+  void run(Real* c, const Eigen::bfloat16* a, const Eigen::bfloat16* b) {
+    const std::array<void*, 3> data = {const_cast<Eigen::bfloat16*>(a),
+                                       const_cast<Eigen::bfloat16*>(b), c};
     for (std::size_t i = 0; i < data.size(); ++i)
       arguments_.at(kArguments[i]).set_data_handle(data[i]);
     product_.execute(stream_, arguments_);
