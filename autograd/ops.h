@@ -32,7 +32,7 @@ inline Var operator*(Var a, Var b) { return multiply(a, b); }
 inline Var operator/(Var a, Var b) { return divide(a, b); }
 
 // Shapes.
-Var reshape(Var x, Shape shape);              ///< the same elements; no copy
+Var reshape(Var x, const Shape& shape);       ///< the same elements; no copy
 Var transpose(Var x, int first, int second);  ///< dimensions `first` and `second` exchanged
 Var columns(Var x, Index begin, Index size);  ///< [begin, begin + size) of the last dimension
 std::vector<Var> split(Var x, std::span<const Index> sizes);  ///< along the last dimension

@@ -80,6 +80,13 @@ Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
 
 }  // namespace
 
+// y = factor x; dx = factor dy.
+Var scale(Var x, Real factor) {
+  return unary(
+      Op::scale, x, [factor](const auto& v) { return factor * v; },
+      [factor](const auto&) { return factor; });
+}
+
 // y = x Phi(x); dx = dy (Phi(x) + x phi(x)).
 Var gelu(Var x) {
   return unary(
@@ -177,25 +184,21 @@ Var dropout(Var x, Real probability) {
   const Dropout mask(probability, tape.next_random_key());
   const Var y = tape.record(Op::dropout, tape.shape(x), {x});
   if (tape.dry(y)) return y;
-  const Real* xv = tape.value(x);
-  Real* yv = tape.value(y);
-  static_assert(kElementChunk % 8 == 0, "multipliers start at multiples of 8");
-  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-    mask.multipliers(static_cast<std::uint64_t>(begin), end - begin, yv + begin);
-    array(yv + begin, end - begin) *= array(xv + begin, end - begin);
-  });
-  tape.finish(y, [=](Tape& t, const Real* dy) {
-    const GradientSink dx = t.gradient_sink(x);
-    if (!dx) return;
+  const auto drop = [=](const Real* from, const GradientSink& to) {
     parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
       constexpr Index kPiece = 512;
+      static_assert(kPiece % 8 == 0 && kElementChunk % 8 == 0, "multipliers start there");
       alignas(kAlignment) Real factors[kPiece];
       for (Index i = begin; i < end; i += kPiece) {
         const Index n = std::min(kPiece, end - i);
         mask.multipliers(static_cast<std::uint64_t>(i), n, factors);
-        put(dx, i, array(dy + i, n) * array(factors, n));
+        put(to, i, array(from + i, n) * array(factors, n));
       }
     });
+  };
+  drop(tape.value(x), {tape.value(y)});
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    if (const GradientSink dx = t.gradient_sink(x)) drop(dy, dx);
   });
   return y;
 }

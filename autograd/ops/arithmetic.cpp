@@ -92,23 +92,6 @@ Var divide(Var a, Var b) {
       [](Real dy, Real x, Real z) { return -dy * x / (z * z); });
 }
 
-// y = factor x; dx = factor dy.
-Var scale(Var x, Real factor) {
-  Tape& tape = tape_of(x);
-  const Index count = tape.shape(x).size();
-  const Var y = tape.record(Op::scale, tape.shape(x), {x});
-  if (tape.dry(y)) return y;
-  const Real* in = tape.value(x);
-  Real* out = tape.value(y);
-  parallel_for(count, kElementChunk, [=](Index i) { out[i] = factor * in[i]; });
-  tape.finish(y, [=](Tape& t, const Real* dy) {
-    if (const GradientSink dx = t.gradient_sink(x)) {
-      parallel_for(count, kElementChunk, [=](Index i) { dx.put(i, factor * dy[i]); });
-    }
-  });
-  return y;
-}
-
 // y = sum of x, in order and in double; dx = dy everywhere.
 Var sum(Var x) {
   Tape& tape = tape_of(x);

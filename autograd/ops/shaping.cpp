@@ -7,9 +7,8 @@
 
 namespace headcount {
 
-// y is x under another shape, in the same memory; dx = dy. The shape is a copy: that of a node
-// moves when another argument records.
-Var reshape(Var x, Shape shape) {
+// y is x under another shape, in the same memory; dx = dy.
+Var reshape(Var x, const Shape& shape) {
   Tape& tape = tape_of(x);
   require(tape.shape(x).size() == shape.size(), Op::reshape, "shape ", tape.shape(x),
           " cannot become ", shape);
