@@ -25,9 +25,9 @@ if [ "${1:-}" = --all ]; then
     packages+=(chromium chromium-driver nodejs)
   fi
 fi
-# For the benchmarks, the thread sanitizer and the check of the format of .ci/run.
+# For the thread sanitizer and the check of the format of .ci/run.
 if [ -n "${CI:-}" ]; then
-  packages+=(libbenchmark-dev clang clang-format libclang-rt-dev libomp-dev)
+  packages+=(clang clang-format libclang-rt-dev libomp-dev)
 fi
 source train/install_packages.sh "${packages[@]}"
 

@@ -1,8 +1,6 @@
 // Draws the table that a benchmark prints, as a chart in SVG: one line for each name in the first
 // column. Axes are logarithmic, but for losses.
 // Usage: decode | node tests/bench/chart.mjs decode > decode.svg
-//        growth context | node tests/bench/chart.mjs context > context.svg    (width and threads
-// likewise)
 //        time_to_loss.py ... | node tests/bench/chart.mjs loss > loss.svg
 import { readFileSync } from "node:fs";
 import { numberText } from "../../train/view/format.js";
@@ -10,12 +8,9 @@ import { chart } from "../../train/view/plot.js";
 import { withStyle } from "../../train/view/picture_file.mjs";
 
 // `columns`: numbers in a line, after the name; `drawn`: which of them is drawn against the first.
-const growth = (xTitle) => ({ title: `Training: time per token against ${xTitle}`, xTitle,
-  yTitle: "microseconds per token", columns: 3, drawn: 1 });
 const kTables = {
   decode: { title: "Decoding: tokens per second against context", xTitle: "context, tokens",
     yTitle: "tokens per second", columns: 14, drawn: 3 },
-  context: growth("context"), width: growth("width of the model"), threads: growth("threads"),
   loss: { title: "Loss on the validation part against seconds of training",
     xTitle: "seconds of training",
     yTitle: "nats per character", columns: 3, drawn: 2, y: {} },

@@ -40,10 +40,9 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
   return products;
 }
 
-ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards, Precision precision)
+ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards)
     : products_(std::move(of_one_shard)),
       shards_(shards),
-      precision_(precision),
       operands_(static_cast<std::size_t>(shards == 1 ? 1 : threads())) {
   Index a = 0, b = 0, c = 0;
   for (const Product& p : products_) {
@@ -89,7 +88,7 @@ void ProductRun::run_shard(const Operands& operands) const {
     };
     const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
     if (p.count == 1) {
-      parallel_gemm(result(0), left(0), right(0), Write::assign, precision_);
+      parallel_gemm(result(0), left(0), right(0));
     } else {
       parallel_chunks(p.count, 1, [&](Index i, Index) { gemm(result(i), left(i), right(i)); });
     }

@@ -13,7 +13,6 @@ struct Product {
   bool a_transposed, b_transposed;
   Index count;  ///< 1: one product, cut into chunks; more: side by side, one thread each
 
-  bool operator==(const Product&) const = default;
   double macs() const {
     return static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(k) *
            static_cast<double>(count);
@@ -29,7 +28,7 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences);
 /// shards, through the same functions, on operands as large.
 class ProductRun {
  public:
-  ProductRun(std::vector<Product> of_one_shard, Index shards, Precision precision = Precision::f32);
+  ProductRun(std::vector<Product> of_one_shard, Index shards);
   void run();
   double macs() const;
 
@@ -41,7 +40,6 @@ class ProductRun {
 
   std::vector<Product> products_;
   Index shards_;
-  Precision precision_;
   std::vector<Operands> operands_;  // by thread
 };
 

@@ -14,22 +14,18 @@ std::vector<std::int32_t> random_tokens() {
 }  // namespace
 
 TrainOptions bench_options(const std::string& size, const nlohmann::json& more) {
-  const bool toy = size == "toy", large = size == "100m";
-  Given given(training_settings(), preset(toy     ? "nanogpt-cpu"
-                                          : large ? "nanogpt-gpu"
-                                                  : size)
-                                       .settings);
-  if (large) given.put({{"layers", 14}, {"heads", 12}, {"dim", 768}, {"context", 1024}});
+  const bool toy = size == "toy";
+  Given given(training_settings(), preset(toy ? "nanogpt-cpu" : size).settings);
   if (toy) given.put({{"layers", 2}, {"heads", 2}, {"dim", 32}, {"context", 32}, {"batch", 8}});
   if (!more.is_null()) given.put(more);
   return resolve_training(given);
 }
 
-TrainingBench::TrainingBench(const TrainOptions& options, Ranks& ranks)
+TrainingBench::TrainingBench(const TrainOptions& options)
     : options_(options),
       model_(options_.model, kVocabulary),
       tokens_(random_tokens()),
-      trainer_(model_, options_, tokens_, 0, {}, ranks) {
+      trainer_(model_, options_, tokens_) {
   model_.initialize(1);
   trainer_.step();
   trainer_.step();

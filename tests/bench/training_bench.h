@@ -8,9 +8,8 @@
 
 namespace headcount {
 
-/// Settings of "nanogpt-cpu", "nanogpt-gpu", "toy": 2 layers, 2 heads, 32 wide, context 32, batch
-/// 8, or "100m": 14 layers, 12 heads, 768 wide, context 1024, batch 64; and `more`. Throws
-/// SettingError for another name.
+/// Settings of "nanogpt-cpu", "nanogpt-gpu" or "toy": 2 layers, 2 heads, 32 wide, context 32, batch
+/// 8; and `more`. Throws SettingError for another name.
 TrainOptions bench_options(const std::string& size, const nlohmann::json& more = {});
 
 /// A model that trains on 100,000 random characters, of 65 kinds.
@@ -19,16 +18,13 @@ class TrainingBench {
   static constexpr Index kVocabulary = 65;
 
   /// Takes two steps, after which no memory is taken any more.
-  explicit TrainingBench(const TrainOptions& options, Ranks& ranks = alone());
+  explicit TrainingBench(const TrainOptions& options);
 
   void step() { trainer_.step(); }
   const LanguageModel& model() const { return model_; }
-  const TrainOptions& options() const { return options_; }
   std::span<const std::int32_t> tokens() const { return tokens_; }
-  Index tokens_per_step() const { return options_.batch * options_.model->context; }
   Index shards() const { return shard_count(options_); }
   Index sequences_per_shard() const { return options_.batch / shards(); }
-  void profile(TrainingProfile* profile) { trainer_.profile(profile); }
 
  private:
   TrainOptions options_;

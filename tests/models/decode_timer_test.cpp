@@ -46,19 +46,5 @@ TEST(DecodeTimer, TimesSeveralSequencesAndCachesOfEveryType) {
   }
 }
 
-TEST(DecodeTimer, DecodesTheOnlyTokenOfAContextOfOne) {
-  DecodeTimer timer(plan_of("gqa", 0), kVocabulary, 1);
-  EXPECT_GT(timer.decode(), 0);
-}
-
-TEST(DecodeTimer, TakesTurnsWithOthers) {
-  std::vector<DecodeTimer> timers;
-  for (const Index window : {0, 16}) timers.emplace_back(plan_of("mha", window), kVocabulary, 64);
-  const std::vector<double> milliseconds = median_milliseconds(timers, 2);
-  ASSERT_EQ(milliseconds.size(), 2u);
-  for (const double median : milliseconds) EXPECT_GT(median, 0);
-  EXPECT_EQ(timers[0].cache_bytes(), 4 * timers[1].cache_bytes());
-}
-
 }  // namespace
 }  // namespace headcount
