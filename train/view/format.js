@@ -2,11 +2,19 @@
 
 const kUnknown = "–";
 
+// Formats by decimals: to make one takes a hundred times as long as to use it.
+const formats = new Map();
+function formatOf(decimals) {
+  if (!formats.has(decimals))
+    formats.set(decimals, new Intl.NumberFormat("en-US",
+      { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+  return formats.get(decimals);
+}
+
 // "1,234.5", with a real minus sign; a dash for what is no number.
 export function numberText(value, decimals = 0) {
   if (!Number.isFinite(value)) return kUnknown;
-  const text = Math.abs(value).toLocaleString("en-US",
-    { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const text = formatOf(decimals).format(Math.abs(value));
   return value < 0 && /[1-9]/.test(text) ? "−" + text : text;
 }
 
