@@ -20,11 +20,26 @@ struct MqarOptions {
   Index symbols = 8192;     // different characters: a dot, then keys, then values; even
 };
 
-constexpr Index kMostSymbols = 16384;  // Chinese characters from U+4E00 on
+constexpr Index kMostSymbols = 16384;
 
-std::string character(Index number) {
-  constexpr char32_t kFirst = 0x4E00;
-  return number == 0 ? "." : encode_utf8(std::u32string(1, kFirst + number));
+// Letters that most fonts have, as many as keys and values of recall: the first 255 are Latin, the
+// others Cyrillic. Half-open ranges, in ascending order.
+constexpr std::pair<char32_t, char32_t> kRecallLetters[] = {
+    {U'A', U'Z' + 1}, {U'a', U'z' + 1}, {0xC0, 0xD7},   {0xD8, 0xF7},
+    {0xF8, 0x180},    {0x1CD, 0x1DA},   {0x400, 0x482}, {0x48A, 0x508}};
+constexpr Index kRecallSymbols = 512;  // with the dot
+
+// Character of a number below `symbols`: a dot, then letters or, of more symbols than there are
+// letters for, Chinese characters.
+std::string character(Index number, Index symbols) {
+  if (number == 0) return ".";
+  constexpr char32_t kChinese = 0x4E00;
+  if (symbols > kRecallSymbols)
+    return encode_utf8(std::u32string(1, kChinese + static_cast<char32_t>(number)));
+  auto left = static_cast<char32_t>(number - 1);
+  const auto* range = kRecallLetters;
+  for (; left >= range->second - range->first; ++range) left -= range->second - range->first;
+  return encode_utf8(std::u32string(1, range->first + left));
 }
 
 // `count` different numbers from `first` to `first` + `all` - 1.
@@ -75,9 +90,9 @@ void check(const MqarOptions& options) {
 //       but does not stand in the text (TextMarks::hidden_answers).
 //     - All other places are filled with any of the `symbols` characters, or with dots.
 //
-// Half of the characters are values; the other half are a dot and the keys. A character is a
-// Chinese one, U+4E00 + number, where zoology has a number; its 0 is a dot. Throws ShapeError for
-// a line that is too short for its pairs, or odd, and for symbols that are odd or too few.
+// Half of the characters are values; the other half are a dot and the keys. There is a character
+// where zoology has a number; its 0 is a dot. Throws ShapeError for a line that is too short for
+// its pairs, or odd, and for symbols that are odd or too few.
 Story write_mqar(const MqarOptions& options, const Chooser& chooser) {
   check(options);
   StoryWriter writer(chooser);
@@ -87,23 +102,24 @@ Story write_mqar(const MqarOptions& options, const Chooser& chooser) {
   const std::vector<Index> values = draw_distinct(writer, options.pairs, half, half);
   const Index told = 2 * options.pairs;
   const std::vector<Index> places = draw_places(writer, options.pairs, (options.length - told) / 2);
-  for (std::size_t pair = 0; pair < keys.size(); ++pair)
-    writer.write(character(keys[pair]) + character(values[pair]));
+  const auto write = [&](Index number) { writer.write(character(number, options.symbols)); };
+  for (std::size_t pair = 0; pair < keys.size(); ++pair) {
+    write(keys[pair]);
+    write(values[pair]);
+  }
   while (writer.position() < options.length) {
     const Index place = (writer.position() - told) / 2;
     const auto asked = std::ranges::find(places, place) - places.begin();
-    const auto fill = [&] {
-      return character(options.random_fill ? writer.choose(options.symbols) : 0);
-    };
+    const auto fill = [&] { return options.random_fill ? writer.choose(options.symbols) : 0; };
     if (asked == std::ssize(places)) {
-      writer.write(fill());
-      writer.write(fill());
+      write(fill());
+      write(fill());
       continue;
     }
-    writer.write(character(keys[asked]));
+    write(keys[asked]);
     const double guess = 1 / static_cast<double>(half);
     writer.write_answer(
-        fill(),
+        character(fill(), options.symbols),
         {.guesser = guess, .copier = guess, .commonest = 1 / static_cast<double>(options.pairs)},
         2 * asked + 1);
   }
@@ -128,7 +144,7 @@ MqarOptions read_options(const Given& given) {
 }
 
 SettingList mqar_settings() { return settings_with({}); }
-SettingList recall_settings() { return settings_with({.length = 16, .symbols = 512}); }
+SettingList recall_settings() { return settings_with({.length = 16, .symbols = kRecallSymbols}); }
 
 StoryGrammar mqar_writer(const Given& given) {
   return [options = read_options(given)](const Chooser& chooser) {

@@ -22,15 +22,37 @@ StoryGrammar mqar(Index pairs, Index length, bool random_fill, Index symbols = 8
                           {"symbols", symbols}});
 }
 
-// Number that zoology has for a character: 0 for a dot.
-Index number(char32_t symbol) { return symbol == U'.' ? 0 : static_cast<Index>(symbol) - 0x4E00; }
+// The letters of texts of up to 512 symbols.
+std::u32string letters() {
+  std::u32string all;
+  const auto add = [&](char32_t first, char32_t last) {
+    for (char32_t letter = first; letter <= last; ++letter) {
+      if (letter != U'\u00D7' && letter != U'\u00F7') all += letter;  // signs
+    }
+  };
+  add(U'A', U'Z');
+  add(U'a', U'z');
+  add(U'\u00C0', U'\u017F');
+  add(U'\u01CD', U'\u01D9');
+  add(U'\u0400', U'\u0481');
+  add(U'\u048A', U'\u0507');
+  return all;
+}
+
+// Number that zoology has for a character of a text of so many symbols: 0 for a dot.
+Index number(char32_t symbol, Index symbols) {
+  if (symbol == U'.') return 0;
+  return 1 + (symbols > 512 ? static_cast<Index>(symbol) - 0x4E01
+                            : static_cast<Index>(letters().find(symbol)));
+}
 
 TEST(Mqar, AsksForEachKeyOnceAndLeadsBackToItsValue) {
   EXPECT_TRUE(rc::check([] {
     const auto pairs = *rc::gen::inRange<Index>(1, 20);
     const auto length = 4 * pairs + 2 * *rc::gen::inRange<Index>(0, 30);
     const auto random_fill = *rc::gen::arbitrary<bool>();
-    const Index symbols = 2 * *rc::gen::inRange<Index>(pairs + 1, 5000);
+    const Index symbols = 2 * *rc::gen::oneOf(rc::gen::inRange<Index>(pairs + 1, 5000),
+                                              rc::gen::inRange<Index>(pairs + 1, 257));
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const Story story = mqar(pairs, length, random_fill, symbols)(random_chooser({seed, 1, 2}));
     const std::u32string line = decode_utf8(story.text, "mqar");
@@ -39,10 +61,10 @@ TEST(Mqar, AsksForEachKeyOnceAndLeadsBackToItsValue) {
     const auto told = static_cast<std::size_t>(2 * pairs);
     std::set<char32_t> keys, values;
     for (std::size_t at = 0; at < told; at += 2) {
-      RC_ASSERT(number(line[at]) >= 1);
-      RC_ASSERT(number(line[at]) < symbols / 2);
-      RC_ASSERT(number(line[at + 1]) >= symbols / 2);
-      RC_ASSERT(number(line[at + 1]) < symbols);
+      RC_ASSERT(number(line[at], symbols) >= 1);
+      RC_ASSERT(number(line[at], symbols) < symbols / 2);
+      RC_ASSERT(number(line[at + 1], symbols) >= symbols / 2);
+      RC_ASSERT(number(line[at + 1], symbols) < symbols);
       keys.insert(line[at]);
       values.insert(line[at + 1]);
     }
@@ -80,6 +102,11 @@ TEST(Mqar, DrawsPlacesOfQuestionsByThePowerLaw) {
 TEST(Mqar, CountsTheNatsOfItsChoices) {
   const Story story = mqar(1, 4, false)(random_chooser({3, 1, 0}));
   EXPECT_NEAR(story.nats, std::log(4095.0) + std::log(4096.0), 1e-12);
+}
+
+TEST(RecallCorpus, HasLatinKeysAndCyrillicValues) {
+  const Corpus corpus = load_corpus("recall", {.characters = 64'000});
+  EXPECT_EQ(corpus.vocabulary.symbols(), U"." + letters());
 }
 
 TEST(Mqar, RefusesLinesThatAreTooShortForTheirPairs) {
