@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { areasOf, bytesOf } from "../../train/view/cache_picture.js";
 import { modelsIn } from "../../train/page/files.js";
+import { randomRecall, recallAnswer } from "../../train/page/texts.js";
 import { load } from "./engine.mjs";
 
 const [wasm, program, folder] = process.argv.slice(2);
@@ -79,7 +80,7 @@ const tests = {
     // Right answers of seeds 1, 2, ..., or losses; null: it diverged.
     const judge = (runs, baselines = { guesser: 0.25 }) => engine.call({ do: "judge", baselines,
       runs: Object.entries(runs).map(([spec, [bytes, values]]) => ({ spec, bytes,
-        seeds: values.map((value, i) => ({ seed: i + 1, loss: value, answers: value,
+        seeds: values.map((value, i) => ({ seed: i + 1, step: 9, loss: value, answers: value,
           questions: 4000, diverged: value === null })) })) });
     const verdictOf = (...asked) => judge(...asked).verdicts[0];
     const mha = [512, five(0.9)], equal = { spec: "mqa", verdict: "enough", cost: 0,
@@ -101,6 +102,35 @@ const tests = {
     assert.equal(worse.verdict, "not enough");
     assert.ok(Math.abs(worse.cost - 0.2) < 1e-9 && worse.half_width < 1e-9);
     assert.equal(judge({ mha: [512, losses], mqa: [128, more.slice(1)] }, null).verdicts, null);
+  },
+  "runs that end when they have learned are judged by their steps"() {
+    const engine = load(wasm);
+    // Steps to learn of seeds 1, 2, ...; 0: it did not.
+    const judge = (runs) => engine.call({ do: "judge", baselines: { guesser: 0.1 }, steps: 400,
+      runs: Object.entries(runs).map(([spec, [bytes, learned]]) => ({ spec, bytes,
+        seeds: learned.map((step, i) => ({ seed: i + 1, step: step || 400, loss: 1, answers: 0.5,
+          questions: 500, learned: step })) })) });
+    const mha = [64, [100, 100, 120, 100, 100]], later = [16, [300, 300, 300, 300, 300]];
+    const { tolerance, undecided, verdicts } = judge({ mha, mqa: [16, mha[1]], mhax4: later,
+      mqax4: [8, [0, 0, 0, 0, 0]] });
+    assert.deepEqual([tolerance, undecided], [25, false]);
+    assert.deepEqual(verdicts.map(({ spec, verdict, cost }) => [spec, verdict, cost]),
+      [["mqa", "enough", 0], ["mhax4", "later", 200], ["mqax4", "later", null]]);
+    assert.equal(judge({ mha: [64, [100, 0, 100, 100, 100]], mqa: mha }).undecided, true);
+  },
+  "recall has questions, whose answers stand behind their keys"() {
+    const engine = load(wasm), { settings } = engine.call({ do: "start",
+      settings: { data: "recall", attention: "mqa", steps: 2, batch: 4 } });
+    assert.deepEqual([settings["stop-at-answers"], settings["eval-every"]], [95, 10]);
+    engine.call({ do: "step", steps: 2 });
+    const { questions } = engine.call({ do: "text" });
+    assert.ok(questions.length > 50);
+    for (const { prompt, answer } of questions) assert.equal(recallAnswer(prompt), answer, prompt);
+    const symbols = engine.save().find(({ name }) => name === "tokenizer.json");
+    const { vocab } = JSON.parse(new TextDecoder().decode(symbols.bytes)).model;
+    const prompt = randomRecall(Object.keys(vocab));
+    assert.equal([...engine.call({ do: "ask", prompt, tokens: 1 }).text].length, 1);
+    assert.ok(engine.call({ do: "evaluate", tokens: 2000 }).questions > 400);
   },
   "training lowers the loss, and pausing changes no bit"() {
     const engine = load(wasm), other = load(wasm);

@@ -4,6 +4,7 @@ import { createHash, webcrypto } from "node:crypto";
 import { checkSums, withSums } from "../../train/page/checksums.js";
 import { linkOfChoice, readLink } from "../../train/page/link.js";
 import { state } from "../../train/page/state.js";
+import { randomRecall, recallAnswer } from "../../train/page/texts.js";
 import { verdictTexts } from "../../train/page/verdict.js";
 import { unzipped, zipped } from "../../train/page/zip.js";
 
@@ -39,6 +40,21 @@ const tests = {
     }
     assert.equal(follow({ settings: { data: "tales" }, attentions: ["mha", "mqa"] }), "");
     assert.deepEqual([state.text, state.cards.length], ["tales", 2]);
+  },
+  "a report on recall is repeated, up to the step at which its runs end"() {
+    const ending = { "stop-at-answers": 90, "eval-every": 20, steps: 300 };
+    assert.equal(follow({ settings: { data: "recall", ...ending, "stop-at-loss": 0 },
+      attentions: ["mha", "mhax4"] }), "");
+    assert.deepEqual([state.text, state.changed.recall], ["recall", ending]);
+  },
+  "a question of recall asks for what stood behind a key"() {
+    const line = randomRecall([...".abcdefABCDEFG"]);
+    assert.match(line, /^([a-f][A-G]){4}[a-f]$/);
+    assert.equal(new Set(line.slice(0, 8)).size, 8);
+    assert.equal(recallAnswer(line), line[line.indexOf(line[8]) + 1]);
+    assert.equal(recallAnswer("aAbBcCdDxx.c"), "C");
+    for (const none of ["", "aA", "aAbBcCdDx", "aAbBcCdDA", "aAbBcCdDx.x"])
+      assert.equal(recallAnswer(none), null, none);
   },
   "the page's address makes another page choose the same"() {
     const mla = { kind: "mla", given: { "kv-rank": 8, "rope-dim": 0 }, share: 3 };
@@ -105,6 +121,14 @@ const tests = {
     assert.equal(of({}, { undecided: true }), "Nothing can be decided: mha, to which the others " +
       "are compared, has 85.0 % right answers, and 25.0 % are right without a lookup. Train with " +
       "more steps.");
+    asked.steps = 1500;
+    assert.equal(of({ cost: 5 }, { tolerance: 25 }), "mqa is enough: 5 % more steps than mha (5 " +
+      "of 5 seeds take less than 25 % more), 25 % of its cache.");
+    assert.equal(of({ cost: 95, verdict: "later", below: 0 }, { tolerance: 25 }), "mqa learns " +
+      "later: 95 % more steps than mha (0 of 5 seeds take less than 25 % more).");
+    assert.equal(of({ cost: null, verdict: "later" }), "mqa does not learn in 1,500 steps.");
+    assert.match(of({}, { undecided: true }), /mha, .*, does not learn in 1,500 steps with every/);
+    asked.steps = 0;
     assert.match(of({ cost: -9 }, { undecided: true }), /mqa, whose cache is smaller, has 9.0 points more/);
     asked.baselines = null;
     assert.equal(of({ verdict: "open", cost: -0.01, half_width: 0.02, diverged: 1 },

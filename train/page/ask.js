@@ -6,14 +6,18 @@ import { mean, numberText, plural, shownCharacter } from "../view/format.js";
 import { Look } from "./look.js";
 import { Sliders } from "./controls.js";
 import { state } from "./state.js";
-import { lookupAnswer, piecesIn, texts } from "./texts.js";
-import { scoresOf } from "./watch.js";
+import { lookupAnswer, piecesIn, randomRecall, recallAnswer, texts } from "./texts.js";
+import { measureOf, scoresOf } from "./watch.js";
 
 const kPlayed = 350; // ms that a character is shown while the cache fills
 const kTale = "Clara is in the mill. Tom is in the barn. Ida is in the mill.\n" +
   "Tom has the cup. Ida has the map.\n" +
   "Ida gives the map to Clara. Tom runs to the mill. Tom puts down the cup.\n" +
   "Where is the cup? In the ";
+const kPromptLabels = {
+  lookup: "The question as text: one character for each piece, then the letter",
+  recall: "Four pairs of a key and its value, then a key: which value belongs to it?",
+};
 const kSliders = [
   { name: "tokens", label: "characters", help: "how many they write",
     values: [1, 5, 10, 20, 40, 60, 120, 240] },
@@ -50,18 +54,20 @@ function textOf() {
 const askable = () => state.runs.filter((run) => !run.error && run.held &&
   (run.isTrained ? run.finished.length : run.record?.step ?? 0) > 0);
 
-// A beginning that a model knows, if nothing else is known of its text: a line break, or the first
-// character of its vocabulary.
-function knownBeginning(run) {
+// A beginning that a model knows, if it comes without its text: a question of recall, a line break,
+// or the first character of its vocabulary.
+function knownBeginning(run, kind) {
   const file = run.held.files?.find(({ name }) => name === "tokenizer.json");
   if (!file) return "\n";
   const { vocab } = JSON.parse(new TextDecoder().decode(file.bytes)).model;
+  if (kind === "recall") return randomRecall(Object.keys(vocab));
   return Object.hasOwn(vocab, "\n") ? "\n" : Object.keys(vocab)[0].replace("\u2581", " ");
 }
 
 // The right first character, where the page knows it.
 function expectedOf(prompt) {
   if (textOf() === "lookup") return lookupAnswer(piecesIn(prompt), [...prompt].at(-1) ?? "");
+  if (textOf() === "recall") return recallAnswer(prompt);
   const known = questions.find((question) => question.prompt === prompt);
   return known?.answer ? [...known.answer][0] : null;
 }
@@ -163,8 +169,8 @@ function fitting(text, context) {
 
 // The attention with the fewest right answers, or the greatest loss.
 function worstOf(runs) {
-  const answered = textOf() !== "own";
-  const score = (run) => mean(scoresOf(run, answered)) * (answered ? 1 : -1);
+  const measure = measureOf(runs);
+  const score = (run) => mean(scoresOf(run, measure)) * (measure === "answers" ? 1 : -1);
   return runs.reduce((a, b) => score(b) < score(a) ? b : a);
 }
 
@@ -174,7 +180,7 @@ async function differentQuestion() {
   const runs = askable(), worst = worstOf(runs), { context } = runs[0].plan, kind = textOf();
   const text = [...validation], own = () => text.slice(Math.floor(Math.random() * text.length));
   for (let i = 0; i < kTries; ++i) {
-    const prompt = kind === "lookup" ? board.random() : kind === "tales" ? questions[i]?.prompt
+    const prompt = kind === "lookup" ? board.random() : kind !== "own" ? questions[i]?.prompt
       : own().slice(0, Math.min(context, 24) - 1).join("");
     if (!prompt) break;
     const right = expectedOf(prompt), said = await Promise.all(runs.map(async (run) =>
@@ -204,10 +210,8 @@ async function prepare() {
   questions = [];
   validation = "";
   byId("board").hidden = byId("board-questions").hidden = kind !== "lookup";
-  byId("prompt").rows = kind === "lookup" ? 1 : 4;
-  setText(byId("prompt-label"), kind === "lookup"
-    ? "The question as text: one character for each piece, then the letter"
-    : "A text for the attentions to continue");
+  byId("prompt").rows = kPromptLabels[kind] ? 1 : 4;
+  setText(byId("prompt-label"), kPromptLabels[kind] ?? "A text for the attentions to continue");
   byId("chips").replaceChildren();
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
   sliders.show(kSliders.map((slider) => ({ ...slider, value: chosen[slider.name] })));
@@ -232,7 +236,7 @@ async function prepare() {
   }, `…${prompt.trimEnd().split("\n").at(-1)}`)));
   if (!again) {
     byId("prompt").value = questions[0]?.prompt ?? (kind === "tales" ? fitting(kTale, context)
-      : fitting([...validation].slice(0, 30).join(""), context) || knownBeginning(run));
+      : fitting([...validation].slice(0, 30).join(""), context) || knownBeginning(run, kind));
   }
   ask();
 }

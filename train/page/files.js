@@ -43,7 +43,7 @@ function filesOfRuns() {
       plan: run.plan,
       records: run.records.map((record) => ({ folder: folderOfRecord(run, record),
         seed: record.seed, losses: record.losses, checks: record.checks, step: record.step,
-        diverged: record.diverged })),
+        learned: record.learned, diverged: record.diverged })),
     })),
   };
   const bytes = new TextEncoder().encode(JSON.stringify(summary, null, 1));

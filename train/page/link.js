@@ -8,14 +8,14 @@ const kLongestLinked = 10_000; // characters of a reader's own text
 // Questions to begin with, as a link would ask them.
 export const presets = [
   ["Four heads or one?", ["mha", "mqa"]],
-  ["Same bytes: one wide or four narrow?", ["mha", "mqax8"]],
-  ["A latent instead", ["mha", "gqa2", "mla8+0"]],
-].map(([name, attentions]) => ({ name, asked: { settings: { data: "lookup" }, attentions } }));
+  ["Same bytes: one wide or four narrow?", ["mqa", "mhax4"]],
+  ["A latent instead", ["mha", "mqa", "mla32+0"]],
+].map(([name, attentions]) => ({ name, asked: { settings: { data: "recall" }, attentions } }));
 
 // Settings that the page or its workers decide by themselves.
-export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every",
-  "checkpoint-every", "keep", "stop-after", "stop-at-answers", "stop-at-loss",
-  "validation", "init", "precision", "shards"];
+export const kNotTaken = ["data", "attention", "seed", "seeds", "out",
+  "checkpoint-every", "keep", "stop-after", "stop-at-loss", "validation", "init", "precision",
+  "shards"];
 
 const isObject = (value) => value?.constructor === Object;
 

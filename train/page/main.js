@@ -12,7 +12,7 @@ import { kinds } from "./specs.js";
 import { commonValue, isBusy, isOfCard, isOtherText, isReady, keyOf, kMostSeeds, makeCard,
   setOwnText, shownSettings, state } from "./state.js";
 import { kLongestText, texts } from "./texts.js";
-import { goOn, pause, startTraining, stopTraining } from "./training.js";
+import { goOn, marksLearned, pause, startTraining, stopTraining } from "./training.js";
 import { setUpWatch } from "./watch.js";
 
 const kFirst = ["mha", "gqa2", "mqa"];
@@ -81,7 +81,10 @@ function drawAction() {
   else if (same) text = "Trained. Change something to train again.";
   else if (wrong) text = "Not ready: the message above says what does not fit.";
   else if (Number.isNaN(seconds)) text = "How long it takes here is not known.";
-  else if (seconds !== null) text = `Takes about ${durationText(seconds)} here.`;
+  else if (seconds !== null) {
+    text = `Takes about ${durationText(seconds)} here` +
+      (state.cards.every(marksLearned) ? ", less if they learn sooner." : ".");
+  }
   setText(byId("estimate"), isBusy() ? "" : text);
   setText(byId("train"), state.runs.length ? "Train again" : "Train");
   seeds.show([{ name: "seeds", label: "seeds", help: "trainings of each attention",

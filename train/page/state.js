@@ -9,7 +9,8 @@ export const state = {
   text: "lookup",
   own: "", // the reader's own text
   ownVersion: 0, // grows with every change of it
-  changed: { lookup: {}, tales: {}, own: {} }, // settings that differ from the text's own
+  // Settings that differ from the text's own.
+  changed: { lookup: {}, recall: {}, tales: {}, own: {} },
   seeds: 1,
   cards: [], // see makeCard
   runs: [], // see Run in training.js

@@ -1,4 +1,4 @@
-// The three texts to train on, and the grammar of lookups.
+// The texts to train on, and the grammars of lookups and recall.
 
 export const kLongestText = 2_000_000; // characters that may be pasted or dropped
 
@@ -10,6 +10,13 @@ export const texts = {
     settings: { data: "lookup" },
     temperature: 0,
     characters: 1, // what follows an answer is random, and never learned
+  },
+  recall: {
+    name: "Recall",
+    what: "Pairs of letters, then one of them again. Who learns first what stood behind it?",
+    settings: { data: "recall" },
+    temperature: 0,
+    characters: 1, // as for lookups
   },
   tales: {
     name: "Tales",
@@ -96,4 +103,23 @@ export function randomPieces() {
     const [square] = squares.splice(Math.floor(Math.random() * squares.length), 1);
     return { square, value: Math.floor(Math.random() * kValues) };
   });
+}
+
+// --- Recall: data/mqar.cpp has the grammar.
+
+const kPairs = 4;
+
+// The letter that stood behind the last one of a line, whose pairs come first; null if none did.
+export function recallAnswer(text) {
+  const letters = [...text], at = letters.indexOf(letters.at(-1));
+  return at % 2 === 0 && at < Math.min(2 * kPairs, letters.length - 1) ? letters[at + 1] : null;
+}
+
+// A random line up to its first question. The first half of `symbols` are a dot and the keys.
+export function randomRecall(symbols) {
+  const half = symbols.length / 2;
+  const some = (list) => list.map((each) => [Math.random(), each]).sort(([a], [b]) => a - b)
+    .slice(0, kPairs).map(([, each]) => each);
+  const keys = some(symbols.slice(1, half)), values = some(symbols.slice(half));
+  return keys.map((key, i) => key + values[i]).join("") + some(keys)[0];
 }

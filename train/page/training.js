@@ -12,9 +12,13 @@ const kMostPoints = 400; // of a curve
 
 let resume = null; // {promise, go}: what paused runs wait for
 
+// Returns true if a run ends when it has learned, so that steps to learn are compared.
+export const marksLearned = (run) => run.plan.settings["stop-at-answers"] > 0;
+
 // An attention in training or trained. `records` has one entry for each seed: {seed, losses,
-// checks, step, files, diverged}, losses [[step, loss]], checks [{step, loss, answers, questions}],
-// files the trained state, diverged the reason why there is none.
+// checks, step, learned, files, diverged}, losses [[step, loss]], checks [{step, loss, answers,
+// questions}], learned the step of the check that showed it, or 0, files the trained state,
+// diverged the reason why there is none.
 export class Run {
   constructor({ spec, style, plan, settings = null, key = "" }) {
     Object.assign(this, { spec, style, plan, settings, key });
@@ -51,7 +55,7 @@ export class Run {
 
   // Trains with one more seed. One that diverges is recorded, so that others can follow it.
   async train(seed) {
-    const record = { seed, losses: [], checks: [], step: 0, files: null, diverged: "" };
+    const record = { seed, losses: [], checks: [], step: 0, learned: 0, files: null, diverged: "" };
     this.records.push(record);
     try {
       await this.learn(record);
@@ -67,8 +71,9 @@ export class Run {
     await this.engine.call({ do: "start", settings: { ...this.settings, seed } });
     this.held = record;
     await this.check(record, kCheckTokens);
-    let steps = 1, nextCheck = this.steps / kChecks;
-    while (record.step < this.steps) {
+    const period = marksLearned(this) ? this.plan.settings["eval-every"] : this.steps / kChecks;
+    let steps = 1, nextCheck = period;
+    while (record.step < this.steps && !record.learned) {
       if (resume) await resume.promise;
       if (this.ended) return;
       const begin = performance.now();
@@ -83,7 +88,7 @@ export class Run {
       record.step = reply.step;
       addPoint(record.losses, [reply.step, reply.loss]);
       if (reply.step >= nextCheck && reply.step < this.steps) {
-        nextCheck += this.steps / kChecks;
+        nextCheck += period;
         await this.check(record, kCheckTokens);
       }
       tell("progress");
@@ -96,6 +101,8 @@ export class Run {
   async check(record, tokens) {
     const { step, loss, answers, questions } = await this.engine.call({ do: "evaluate", tokens });
     record.checks.push({ step, loss, answers, questions });
+    if (marksLearned(this) && 100 * answers >= this.plan.settings["stop-at-answers"])
+      record.learned ||= step;
   }
 
   // Makes sure that the engine has the model of that seed.

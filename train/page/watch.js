@@ -5,7 +5,7 @@ import { markBefore } from "./controls.js";
 import { beforePaint, byId, h, on, setText, Views } from "./dom.js";
 import { planningEngine } from "./planning.js";
 import { isBusy, kMostSeeds, state } from "./state.js";
-import { secondsLeft } from "./training.js";
+import { marksLearned, secondsLeft } from "./training.js";
 import { verdictTexts } from "./verdict.js";
 
 const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
@@ -20,14 +20,17 @@ const baselinesOf = (run) => hasAnswers(run)
     .map(([name, share]) => ({ name: `${name} ${percentText(share)}`, y: 100 * share }))
   : [];
 
-export const isAnswered = (runs) => runs.length > 0 && runs.every(hasAnswers);
+// What is compared: "steps" to learn, right "answers" or "loss".
+export const measureOf = (runs) => !runs.length || !runs.every(hasAnswers) ? "loss"
+  : runs.every(marksLearned) ? "steps" : "answers";
 
-// What is compared: percent of right answers, or loss. The newest value of each seed that did not
-// diverge.
-export function scoresOf(run, answered) {
-  return run.records.filter((record) => !record.diverged)
-    .map((record) => record.checks.at(-1)).filter(Boolean)
-    .map((check) => answered ? 100 * check.answers : check.loss).filter(Number.isFinite);
+// Steps to learn (those so far, until then), percent of right answers, or loss. The newest value of
+// each seed that did not diverge.
+export function scoresOf(run, measure) {
+  return run.records.filter(({ diverged, checks }) => !diverged && checks.length)
+    .map(({ checks, step, learned }) => measure === "steps" ? learned || step
+      : measure === "answers" ? 100 * checks.at(-1).answers : checks.at(-1).loss)
+    .filter(Number.isFinite);
 }
 
 class Row {
@@ -43,19 +46,21 @@ class Row {
       h("td", {}, bytesText(run.plan.cache.bytes_per_token)), Object.values(this.cells));
   }
   update(answered) {
-    const { run } = this, { record } = run, losses = scoresOf(run, false);
+    const { run } = this, { record } = run, losses = scoresOf(run, "loss");
     setText(this.cells.loss, numberText(losses.length ? mean(losses) : NaN, 3));
     this.cells.answers.hidden = !answered;
     if (answered) {
-      const values = scoresOf(run, true);
+      const values = scoresOf(run, "answers");
       setText(this.cells.answers, values.length ? percentText(mean(values) / 100) : "–");
     }
     this.bar.hidden = !run.settings;
-    this.bar.value = run.settings ? run.taken / (run.steps * state.seeds) : 0;
+    this.bar.value = run.isTrained ? 1
+      : run.settings ? run.taken / (run.steps * state.seeds) : 0;
     const lost = run.divergedText;
     this.cells.step.classList.toggle("error", run.error !== "" || lost !== "");
     let text = run.settings ? `${numberText(record?.step ?? 0)} of ${numberText(run.steps)}`
       : record?.step ? `step ${numberText(record.step)}` : "opened";
+    if (record?.learned) text = `learned in ${numberText(record.learned)}`;
     if (state.seeds > 1 && record) text += `, seed ${record.seed}`;
     if (lost) text += `; ${lost}`;
     setText(this.step, run.error || text);
@@ -75,28 +80,38 @@ function drawInto(id, height, drawn) {
   host.innerHTML = chart({ ...drawn, width: host.clientWidth, height });
 }
 
-function drawCacheChart(answered) {
+// How the chart of caches shows each measure.
+const shownMeasures = {
+  steps: { what: "Steps to learn", title: "Steps to learn against KV cache (lower is better)",
+    text: (value) => plural(value, "step"), y: { from: 0 } },
+  answers: { what: "Right answers", title: "Right answers against KV cache",
+    text: (value) => percentText(value / 100), y: percentAxis },
+  loss: { what: "Validation loss", title: "Loss against KV cache (lower is better)",
+    text: (value) => numberText(value, 3), y: {} },
+};
+
+function drawCacheChart(measure) {
+  const { what, title, text, y: axis } = shownMeasures[measure], answered = measure === "answers";
   const series = state.runs.filter((run) => run.plan.cache.bytes_per_token > 0).map((run) => {
-    const values = scoresOf(run, answered), y = mean(values),
+    const values = scoresOf(run, measure), y = mean(values),
       bytes = run.plan.cache.bytes_per_token;
     const trail = answered ? (run.record?.checks ?? []).map((check) => 100 * check.answers) : [];
-    const hover = `${run.spec}: ${answered ? percentText(y / 100) : numberText(y, 3)}, ` +
-      `${bytesText(bytes)} per token`;
+    const hover = `${run.spec}: ${text(y)}, ${bytesText(bytes)} per token`;
     return { name: run.spec, style: run.style, dots: values.length > 1 ? values : [],
       points: [{ x: bytes, y, hover, low: Math.min(...trail, y), high: Math.max(...trail, y) }] };
   });
   if (!series.length) return drawInto("cache-chart", 0, null);
-  const what = answered ? "Right answers" : "Validation loss";
   const shown = series.map(({ points: [point] }) => point.hover).join("; ");
-  return drawInto("cache-chart", wide.matches && answered ? kBesideTwo : kTallChart, {
-    title: answered ? "Right answers against KV cache" : "Loss against KV cache (lower is better)",
-    label: `${what} against KV cache per token. ${shown}`, series, xTitle: "KV cache per token",
-    x: { log: 2, label: bytesText }, y: answered ? percentAxis : {},
+  return drawInto("cache-chart", wide.matches && measure !== "loss" ? kBesideTwo : kTallChart, {
+    title, label: `${what} against KV cache per token. ${shown}`, series,
+    xTitle: "KV cache per token", x: { log: 2, label: bytesText }, y: axis,
     levels: answered ? baselinesOf(state.runs[0]) : [] });
 }
 
 function drawCurves(answered) {
-  const most = Math.max(...state.runs.map((run) => run.steps), 1);
+  const allSteps = state.runs.map((run) => run.isTrained
+    ? Math.max(...run.records.map(({ step }) => step)) : run.steps);
+  const most = Math.max(...allSteps, 1);
   const series = (points) => state.runs.flatMap((run) => run.records.map((record, i) => ({
     name: run.spec, style: run.style, points: points(record).map(([x, y]) => ({ x, y })),
     faint: i + 1 < run.records.length })));
@@ -122,10 +137,13 @@ async function judge() {
     runs.every((run) => run.finished.every(({ checks }) => checks.length));
   let texts = [];
   if (isJudged) {
-    const asked = { baselines: isAnswered(runs) ? runs[0].plan.baselines : null,
+    const measure = measureOf(runs), asked = {
+      baselines: measure === "loss" ? null : runs[0].plan.baselines,
+      steps: measure === "steps" ? Math.max(...runs.map((run) => run.steps)) : 0,
       runs: runs.map(({ spec, plan, records }) => ({ spec, bytes: plan.cache.bytes_per_token,
         seeds: records.filter((record) => record.files || record.diverged).map((record) =>
-          ({ ...record.checks.at(-1), seed: record.seed, diverged: record.diverged !== "" })) })) };
+          ({ ...record.checks.at(-1), seed: record.seed, learned: record.learned,
+            diverged: record.diverged !== "" })) })) };
     texts = await planningEngine().call({ do: "judge", ...asked })
       .then((reply) => verdictTexts(reply, asked))
       .catch(({ message }) => [`These trainings cannot be judged: ${message}`]);
@@ -161,10 +179,10 @@ function statusText() {
 
 function draw() {
   if (state.runs.length === 0) return;
-  const answered = isAnswered(state.runs);
+  const measure = measureOf(state.runs), answered = measure !== "loss";
   for (const row of rows.show(state.runs)) row.update(answered);
   byId("answers-head").hidden = !answered;
-  drawCacheChart(answered);
+  drawCacheChart(measure);
   drawCurves(answered);
   setText(byId("status"), statusText());
   byId("baseline-note").hidden = !answered;

@@ -244,17 +244,17 @@ def begins_with_a_question(reader):
     names = "[...document.querySelectorAll('.card code')].map(e => e.textContent).join()"
     sizes = "[...document.querySelectorAll('.card .bytes strong')].map(e => e.textContent)"
     reader.click("#presets button:nth-child(2)")
-    reader.until(f"{names} === 'mha,mqax8' && new Set({sizes}).size === 1",
-                 "one wide head has equal bytes")
+    reader.until(f"{names} === 'mqa,mhax4' && new Set({sizes}).size === 1",
+                 "four narrow heads have equal bytes")
     text = "to be or not to be, that is the question. " * 40
     reader.click("input[value=own]")
     reader.type("#own", text)
     reader.until("decodeURIComponent(location.hash).includes('not to be') && "
-                 "location.hash.includes('mqax8')", "the address has what is chosen")
+                 "location.hash.includes('mhax4')", "the address has what is chosen")
     address = reader.browser.run("return location.hash")
     reader.browser.ask("POST", "/url", {"url": "about:blank"})
     reader.browser.ask("POST", "/url", {"url": reader.page + address})
-    reader.until(f"{names} === 'mha,mqax8'", "the address leads to the same attentions")
+    reader.until(f"{names} === 'mqa,mhax4'", "the address leads to the same attentions")
     check(reader.browser.run("return document.getElementById('own').value") == text,
           "the address leads to another text")
 
@@ -371,6 +371,35 @@ def opens_a_run(reader, program, work):
           "a text called toString is not the reader's own")
 
 
+def learns_to_recall(reader):
+    """A training that ends when it has learned: its steps are compared, and questions are asked."""
+    small = {"symbols": 16, "pairs": 1, "line-length": 4, "context": 16, "dim": 32, "batch": 8}
+    reader.open({"data": "recall", **small, "steps": 4000, "eval-every": 20}, ["mha", "mqa"])
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    reader.click("#train")
+    reader.wait_for_training()
+    steps = reader.browser.run("return [...document.querySelectorAll('td.step')]"
+                               ".map(e => e.textContent)")
+    check(len(steps) == 2 and all(re.search("learned in [1-9]", text) for text in steps),
+          f"two attentions that have learned are said to be at {steps}")
+    check("Steps to learn" in reader.text("#cache-chart"), "steps to learn are not drawn")
+    reader.until("/(right|wrong)/.test(document.querySelector('.look .judgement')?.textContent)",
+                 "a question is asked and judged")
+    reader.until("/steps than mha|is undecided/.test(document.getElementById('verdicts')"
+                 ".textContent)", "steps are judged")
+
+
+def clears_results_of_another_text(reader):
+    reader.open({"data": "own", "steps": 2}, ["mha", "mqa"])
+    reader.type("#own", "to be or not to be, that is the question. " * 40)
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    reader.click("#train")
+    reader.wait_for_training()
+    reader.type("#own", "!")
+    reader.until("document.getElementById('watch').hidden && document.getElementById('ask').hidden",
+                 "a changed text has no results")
+
+
 def saves_two_of_one_name(reader, program, work):
     pair = work / "pair"
     for seed in ("1", "2"):
@@ -440,7 +469,7 @@ def follows_a_report(reader, page, program, work):
     folder = work / "compared"
     folder.mkdir()
     shutil.copy(page, folder)
-    subprocess.run([program, "compare", "--data", "tales", "--attention", "gqa1,mla24+8", "--layers",
+    subprocess.run([program, "compare", "--data", "recall", "--attention", "gqa1,mla24+0", "--layers",
                     "1", "--dim", "32", "--steps", "2", "--seeds", "1", "--intervals", "off",
                     "--quiet", "--out", folder], check=True, capture_output=True)
     reader.browser.ask("POST", "/url", {"url": (folder / "report.html").as_uri()})
@@ -449,9 +478,10 @@ def follows_a_report(reader, page, program, work):
                  "document.querySelectorAll('.card .bytes strong').length === 2", "the link leads on")
     names = reader.browser.run("return [...document.querySelectorAll('.card code')]"
                                ".map(e => e.textContent)")
-    check(names == ["gqa1", "mla24+8"], f"a report on gqa1 and mla24+8 leads to {names}")
-    check(reader.browser.run("return document.querySelector('input[value=tales]').checked"),
-          "a report on tales leads to another text")
+    check(names == ["gqa1", "mla24+0"], f"a report on gqa1 and mla24+0 leads to {names}")
+    check(reader.browser.run("return document.querySelector('input[value=recall]').checked"),
+          "a report on recall leads to another text")
+    check(reader.text("#link-note") == "", f"the page misses something: {reader.text('#link-note')}")
     steps = reader.text("#shared .slider output")
     check(steps == "2", f"a report on 2 steps leads to {steps}")
     return {(folder / name).as_uri() for name in ("report.html", page.name)}
@@ -596,6 +626,8 @@ def faults(browser, file, program, work):
         opens_what_it_saved(reader, archive, answers)
         opens_a_run(reader, program, work)
         begins_with_a_question(reader)
+        learns_to_recall(reader)
+        clears_results_of_another_text(reader)
         saves_two_of_one_name(reader, program, work)
         trains_what_a_link_names(reader)
         goes_on_after_a_bad_link(reader)

@@ -26,6 +26,9 @@ VariantResult variant_of(const nlohmann::json& run, bool answered) {
     if (!answered) continue;
     result.answer_accuracy = seed.at("answers").get<double>();
     result.answers_by_distance.emplace_back().asked = seed.at("questions");
+    result.evaluations.emplace_back().step = seed.at("step");
+    if (const Index learned = seed.value("learned", Index{0}); learned > 0)
+      result.learned_at = learned;
   }
   return variant;
 }
@@ -35,7 +38,10 @@ VariantResult variant_of(const nlohmann::json& run, bool answered) {
 Json judged(const nlohmann::json& request) {
   const nlohmann::json baselines = request.value("baselines", nlohmann::json());
   ComparisonResult result;
-  result.question.metric = baselines.is_null() ? Metric::loss : Metric::answers;
+  result.steps = request.value("steps", Index{0});
+  result.question.metric = baselines.is_null() ? Metric::loss
+                           : result.steps > 0  ? Metric::steps
+                                               : Metric::answers;
   result.question.seeds = kSeeds;
   for (const auto& [name, share] : baselines.items()) {
     if (share.is_number())

@@ -48,11 +48,9 @@ Json text_json(const Corpus& corpus) {
   if (const auto after = std::ranges::upper_bound(starts, piece); after - starts.begin() > 1)
     piece = *(after - 1);  // whole stories
   Json questions = Json::array();
-  if (!corpus.hidden_answers) {
-    for (const StoryQuestion& question : story_questions(corpus, kQuestions)) {
-      questions.push_back(
-          {{"prompt", corpus.vocabulary.decode(question.prompt)}, {"answer", question.answer}});
-    }
+  for (const StoryQuestion& question : story_questions(corpus, kQuestions)) {
+    questions.push_back(
+        {{"prompt", corpus.vocabulary.decode(question.prompt)}, {"answer", question.answer}});
   }
   return {{"validation", corpus.vocabulary.decode(tokens.first(static_cast<std::size_t>(piece)))},
           {"questions", questions}};
