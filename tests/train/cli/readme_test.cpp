@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "autograd/base/text.h"
+#include "nn/attention/kind.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -187,6 +189,44 @@ TEST(Readme, ItsLinksLeadToHeadings) {
     }
   }
   EXPECT_GT(found, 8u);
+}
+
+TEST(Readme, NamesEachAttentionInATable) {
+  std::istringstream lines(pages().front().text);
+  std::string tables;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| `")) tables += line.substr(0, line.find(" | ", 2));
+  }
+  for (const AttentionKind* const kind : attention_kinds())
+    EXPECT_NE(tables.find("`" + std::string(kind->name) + "`"), std::string::npos) << kind->name;
+}
+
+// Lines of text fit a terminal. Tables, links and code do as they must.
+TEST(Readme, ItsLinesAreShort) {
+  for (const Page& page : pages()) {
+    std::istringstream lines(page.text);
+    bool block = false;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("```")) block = !block;
+      const bool free = block || line.starts_with("|") || line.find("](") != std::string::npos;
+      EXPECT_TRUE(free || decode_utf8(line, "a page").size() <= 110) << page.folder << ": " << line;
+    }
+  }
+}
+
+// Steps of the workflows call scripts of this tree, which may be run.
+TEST(Workflows, CallScriptsThatThereAre) {
+  const std::regex step(R"(\n *- run: (?:.* )?([\w.-]+/[\w./-]+)\n)");
+  std::size_t found = 0;
+  for (const char* const name : {"ci.yml", "page.yml"}) {
+    const std::string text = file_contents(kRoot / ".github/workflows" / name);
+    for (std::sregex_iterator at(text.begin(), text.end(), step), end; at != end; ++at) {
+      const fs::perms may = fs::status(kRoot / at->str(1)).permissions();
+      EXPECT_NE(may & fs::perms::owner_exec, fs::perms::none) << at->str();
+      ++found;
+    }
+  }
+  EXPECT_EQ(found, 4u);
 }
 
 // The C++ blocks of the tutorial, one below the other, are the attention that tests build.
