@@ -56,9 +56,7 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
   });
 }
 
-Safetensors open_safetensors(const fs::path& path) {
-  return Safetensors::parse(read_bytes(path), path.string());
-}
+Safetensors open_safetensors(const fs::path& path) { return {read_bytes(path), path.string()}; }
 
 void write_safetensors(const fs::path& path, std::span<const TensorSource> tensors,
                        const std::map<std::string, std::string>& metadata) {

@@ -46,9 +46,7 @@ constexpr DtypeInfo stored_as(std::string_view name) {
 constexpr std::array kDtypes = {
     stored_as<Eigen::half>("F16"),  stored_as<Eigen::bfloat16>("BF16"),
     stored_as<float>("F32"),        stored_as<double>("F64"),
-    stored_as<std::int8_t>("I8"),   stored_as<std::uint8_t>("U8"),
-    stored_as<std::int16_t>("I16"), stored_as<std::uint16_t>("U16"),
-    stored_as<std::int32_t>("I32"), stored_as<std::uint32_t>("U32"),
+    stored_as<std::uint8_t>("U8"),  stored_as<std::int32_t>("I32"),
     stored_as<std::int64_t>("I64"),
 };
 
@@ -160,56 +158,47 @@ void read_into(const TensorView& tensor, std::span<Real> target) {
     target[i] = static_cast<Real>(info.number(tensor.bytes.data() + i * info.bytes));
 }
 
-Safetensors Safetensors::parse(std::string bytes, std::string source) {
-  Safetensors file;
-  file.source_ = std::move(source);
-  file.files_.push_back(std::make_shared<const std::string>(std::move(bytes)));
-  const auto [header, data] =
-      split_file(std::as_bytes(std::span(*file.files_.front())), file.source_);
+void Safetensors::add(std::string bytes, const std::string& source) {
+  files_.push_back(std::make_shared<const std::string>(std::move(bytes)));
+  sources_ += (sources_.empty() ? "" : ", ") + source;
+  const auto [header, data] = split_file(std::as_bytes(std::span(*files_.back())), source);
+  std::vector<TensorView> added;
   for (const auto& [key, value] : header.items()) {
     if (key != kMetadata) {
-      file.tensors_.push_back(read_entry(key, value, data, file.source_));
+      added.push_back(read_entry(key, value, data, source));
+      if (contains(key)) refuse_tensor(added.back(), "is in another file, too; keep one of them");
       continue;
     }
     try {
-      value.get_to(file.metadata_);
+      value.get_to(metadata_);
     } catch (const json::type_error&) {
-      throw_damaged(file.source_, "__metadata__ does not map text to text");
+      throw_damaged(source, "__metadata__ does not map text to text");
     }
   }
   // An empty tensor comes before the one that begins where it does.
-  std::ranges::stable_sort(file.tensors_, {}, [](const TensorView& tensor) {
+  std::ranges::stable_sort(added, {}, [](const TensorView& tensor) {
     return std::pair(tensor.bytes.data(), tensor.bytes.size());
   });
   const std::byte* end = data.data();
-  for (const TensorView& tensor : file.tensors_) {
+  for (const TensorView& tensor : added) {
     if (tensor.bytes.data() != end)
-      throw_damaged(file.source_, "tensor " + headcount::quoted(tensor.name) +
-                                      " does not begin where the tensor before it ends");
+      throw_damaged(source, "tensor " + headcount::quoted(tensor.name) +
+                                " does not begin where the tensor before it ends");
     end += tensor.bytes.size();
-    file.index_.emplace(tensor.name, file.index_.size());
   }
-  if (end != data.data() + data.size()) throw_damaged(file.source_, "bytes follow the last tensor");
-  return file;
+  if (end != data.data() + data.size()) throw_damaged(source, "bytes follow the last tensor");
+  tensors_.insert(tensors_.end(), added.begin(), added.end());
 }
 
-void Safetensors::add(const Safetensors& file) {
-  source_ += (source_.empty() ? "" : ", ") + file.source_;
-  files_.insert(files_.end(), file.files_.begin(), file.files_.end());
-  for (const TensorView& tensor : file.tensors_) {
-    if (!index_.emplace(tensor.name, tensors_.size()).second)
-      refuse_tensor(tensor, "is in another file, too; keep one of them");
-    tensors_.push_back(tensor);
-  }
+bool Safetensors::contains(std::string_view name) const {
+  return std::ranges::find(tensors_, name, &TensorView::name) != tensors_.end();
 }
 
 const TensorView& Safetensors::at(std::string_view name) const {
-  const auto found = index_.find(name);
-  if (found == index_.end()) {
-    throw DataError(source_, ": tensor ", headcount::quoted(name),
-                    " is missing; use weights of the same configuration");
-  }
-  return tensors_[found->second];
+  const auto found = std::ranges::find(tensors_, name, &TensorView::name);
+  if (found != tensors_.end()) return *found;
+  throw DataError(sources_, ": tensor ", headcount::quoted(name),
+                  " is missing; use weights of the same configuration");
 }
 
 std::string safetensors_header(std::span<const TensorSource> tensors,

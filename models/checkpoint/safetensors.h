@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd/base/error.h"
@@ -20,7 +21,7 @@
 namespace headcount {
 
 /// Number types that this program reads; the format has more.
-enum class Dtype { f16, bf16, f32, f64, i8, u8, i16, u16, i32, u32, i64 };
+enum class Dtype { f16, bf16, f32, f64, u8, i32, i64 };
 
 inline constexpr Dtype kRealDtype = sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32;
 
@@ -48,26 +49,27 @@ void read_into(const TensorView& tensor, std::span<Real> target);
 /// Tensors of one parsed file, or of several. Copies share the bytes.
 class Safetensors {
  public:
-  /// Parses `bytes` and keeps them; `source` names them in messages. Throws DataError.
-  static Safetensors parse(std::string bytes, std::string source);
+  Safetensors() = default;  ///< no tensors
+  /// The tensors of one file: see `add`.
+  Safetensors(std::string bytes, const std::string& source) { add(std::move(bytes), source); }
 
-  /// Adds the tensors of another file. Throws DataError for a name that it already has.
-  void add(const Safetensors& file);
+  /// Parses `bytes` and keeps them; `source` names them in messages. Throws DataError, also for a
+  /// tensor that another file has, too.
+  void add(std::string bytes, const std::string& source);
 
   /// The tensor of that name. Throws DataError, naming file and tensor, if the file has none.
   const TensorView& at(std::string_view name) const;
-  bool contains(std::string_view name) const { return index_.contains(name); }
+  bool contains(std::string_view name) const;
 
-  /// All tensors, in the order of their bytes in the file.
+  /// All tensors: of each file in the order of their bytes.
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
   std::vector<std::shared_ptr<const std::string>> files_;
-  std::string source_;  // for messages
+  std::string sources_;  // for messages
   std::vector<TensorView> tensors_;
-  std::map<std::string, std::size_t, std::less<>> index_;  // name -> place in tensors_
-  std::map<std::string, std::string> metadata_;
+  std::map<std::string, std::string> metadata_;  // of the last file that has any
 };
 
 /// Tensor to write; `data` points to the shape's numbers, row-major, and is not copied.

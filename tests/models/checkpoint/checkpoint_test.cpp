@@ -244,7 +244,7 @@ TEST(Weights, OfIntegersAreRefusedBeforeAnythingIsAllocated) {
   const TensorSource tensor{"x", {2}, Dtype::i32, numbers.data()};
   std::string bytes = safetensors_header(std::span(&tensor, 1));
   bytes.append(reinterpret_cast<const char*>(numbers.data()), 2 * sizeof(std::int32_t));
-  const Safetensors file = Safetensors::parse(bytes, "weights");
+  const Safetensors file(bytes, "weights");
   EXPECT_TRUE(contains(message_of([&] { read_weights(file, parameters); }), "has dtype I32"));
   EXPECT_NO_THROW(parameters.add("y", {2}, Initializer::zeros())) << "not allocated yet";
 }
