@@ -44,7 +44,7 @@ void flush_file(const fs::path& path, int file) {
   }
 }
 
-// Flushes a file or a folder that is already there.
+// Flushes a folder: the names in it.
 void flush(const fs::path& path) {
   const struct File {
     int descriptor;
@@ -143,12 +143,6 @@ void publish_folder(const fs::path& path,
     constexpr mode_t kMode = 0777;  // less the umask
     checked(staging, "mkdir", [&](std::size_t) { return ::mkdir(staging.c_str(), kMode); });
     fill(staging);
-    try {
-      for (const fs::directory_entry& entry : fs::recursive_directory_iterator(staging))
-        flush(entry.path());
-    } catch (const fs::filesystem_error& error) {
-      throw WriteError(error.path1(), error.code().value());
-    }
     flush(staging);
   });
 }
