@@ -78,19 +78,6 @@ std::optional<std::string_view> cut_after(std::string_view& text, char mark) {
   return after;
 }
 
-// Name and value of "tie-kv=on". Throws SettingError unless it is a setting of `kind`.
-std::pair<std::string, std::string_view> named_setting(std::string_view text,
-                                                       const AttentionKind& kind) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string_view::npos)
-    throw SettingError("after : there must be NAME=VALUE, such as gate=on, not ", quoted(text));
-  const std::string name(text.substr(0, equals));
-  const Setting* setting = find_setting(attention_settings(), name);
-  if (setting == nullptr || !setting->is_for(kind.name))
-    throw SettingError(headcount::quoted(name), " is no setting of ", kind.name);
-  return {name, text.substr(equals + 1)};
-}
-
 // Shortest word for `kind` with `settings`; the same one in whatever order they were given.
 std::string word_of(const AttentionKind& kind, nlohmann::ordered_json settings) {
   const auto take = [&](std::string_view name) -> std::optional<std::string> {
@@ -116,18 +103,20 @@ std::string word_of(const AttentionKind& kind, nlohmann::ordered_json settings) 
 }
 
 // Reads the text of the setting `name` into `spec`. Throws SettingError.
-void give(LayerSpec& spec, const std::string& name, std::string_view text) {
+void give(LayerSpec& spec, std::string_view name, std::string_view text) {
+  const Setting* const setting = find_setting(attention_settings(), name);
+  if (setting == nullptr || !(spec.shares() || setting->is_for(spec.kind->name)))
+    throw SettingError(headcount::quoted(name), " is no setting of ", spec.kind->name);
   if (spec.gives(name)) throw SettingError("`", name, "` is given twice");
-  spec.settings[name] = find_setting(attention_settings(), name)->value(text);
+  spec.settings[setting->name] = setting->value(text);
 }
 
 // Layer of `kind` with the settings in `rest`, the text after its name; nothing if `rest` does not
 // have the kind's grammar.
 std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_view rest) {
   const std::optional<std::string_view> window = cut_after(rest, '@');
-  std::vector<std::string_view> named = split_text(rest, ':');
-  rest = named.front();
-  named.erase(named.begin());
+  const std::vector<std::string_view> words = split_text(rest, ':');
+  rest = words.front();
   const std::optional<std::string_view> width = cut_after(rest, 'x');
   const std::vector<std::string_view> numbers =
       rest.empty() ? std::vector<std::string_view>() : split_text(rest, '+');
@@ -136,12 +125,13 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
       !is_number(width.value_or("0")) || !is_number(window.value_or("0")))
     return std::nullopt;
   LayerSpec spec{"", &kind};
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    give(spec, std::string(kind.numbers[i]), numbers[i]);
+  for (std::size_t i = 0; i < numbers.size(); ++i) give(spec, kind.numbers[i], numbers[i]);
   if (width) give(spec, "head-dim", *width);
-  for (const std::string_view text : named) {
-    const auto [name, value] = named_setting(text, kind);
-    give(spec, name, value);
+  for (const std::string_view word : std::span(words).subspan(1)) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos)
+      throw SettingError("after : there must be NAME=VALUE, such as gate=on, not ", quoted(word));
+    give(spec, word.substr(0, equals), word.substr(equals + 1));
   }
   if (window) give(spec, "window", *window);
   spec.text = word_of(kind, spec.settings);
