@@ -74,22 +74,33 @@ struct EvaluatedPart {
   std::array<std::int32_t, 20> characters_at = {};
   double entropy_sum = 0;  // of attention, over layers and rows, if it is measured
   Index rows = 0;          // number of these rows
+
+  void add(const EvaluatedPart& part) {
+    loss += part.loss;
+    characters += part.characters;
+    right += part.right;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      answers[i].asked += part.answers[i].asked;
+      answers[i].right += part.answers[i].right;
+    }
+    for (std::size_t i = 0; i < losses.size(); ++i) {
+      losses[i] += part.losses[i];
+      characters_at[i] += part.characters_at[i];
+    }
+    entropy_sum += part.entropy_sum;
+    rows += part.rows;
+  }
 };
+
+EvaluatedPart sum_of(std::span<const EvaluatedPart> parts) {
+  EvaluatedPart sum;
+  for (const EvaluatedPart& part : parts) sum.add(part);
+  return sum;
+}
 
 // Ranges of positions: 0 to 31, 32 to 63, 64 to 127, ...; the last one has no end.
 std::size_t range_of(std::size_t position) {
   return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(position / 32)), 19);
-}
-
-// -log softmax(row)[target]. `exponentials` is scratch memory; a buffer of its own, always aligned
-// alike, makes the sum independent of where the row lies.
-double row_loss(std::span<const Real> row, std::int32_t target,
-                Eigen::Array<Real, Eigen::Dynamic, 1>& exponentials) {
-  const Eigen::Map<const Eigen::Array<Real, Eigen::Dynamic, 1>> scores(row.data(), std::ssize(row));
-  const Real highest = scores.maxCoeff();
-  exponentials = (scores - highest).exp();
-  return std::log(static_cast<double>(exponentials.sum())) +
-         static_cast<double>(highest - row[static_cast<std::size_t>(target)]);
 }
 
 // Counts losses and right predictions of a batch of windows that begin at `starts` of the text.
@@ -97,7 +108,6 @@ double row_loss(std::span<const Real> row, std::int32_t target,
 void count_predictions(std::span<const Real> logits, std::size_t width, const Batch& batch,
                        std::span<const Index> starts, std::span<const std::int32_t> answers,
                        EvaluatedPart& part) {
-  Eigen::Array<Real, Eigen::Dynamic, 1> exponentials;
   const bool all = logits.size() == batch.targets.size() * width;
   const auto length = static_cast<std::size_t>(batch.length);
   std::size_t next = 0;  // row of the logits
@@ -110,7 +120,7 @@ void count_predictions(std::span<const Real> logits, std::size_t width, const Ba
     const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
     part.right += hit;
     const std::size_t range = range_of(i % length);
-    const double loss = row_loss(row, batch.targets[i], exponentials);
+    const double loss = row_loss(row, batch.targets[i]);
     part.loss += loss;
     ++part.characters;
     part.losses[range] += loss;
@@ -184,15 +194,11 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
   }
 }
 
-// Sums up the answers of all parts.
-void add_answers(std::span<const EvaluatedPart> parts, Evaluation& result) {
+// Fills in the accuracies over answers.
+void add_answers(const EvaluatedPart& all, Evaluation& result) {
   Index asked = 0, right = 0;
-  for (std::size_t i = 0; i < EvaluatedPart().answers.size(); ++i) {
-    AnswersAt at = {Index{1} << i};
-    for (const EvaluatedPart& part : parts) {
-      at.asked += part.answers[i].asked;
-      at.right += part.answers[i].right;
-    }
+  for (std::size_t i = 0; i < all.answers.size(); ++i) {
+    const AnswersAt at = {Index{1} << i, all.answers[i].asked, all.answers[i].right};
     if (at.asked == 0) continue;
     result.answers_by_distance.push_back(at);
     asked += at.asked;
@@ -201,43 +207,43 @@ void add_answers(std::span<const EvaluatedPart> parts, Evaluation& result) {
   if (asked > 0) result.answer_accuracy = static_cast<double>(right) / static_cast<double>(asked);
 }
 
-// Mean losses by position over all parts.
-std::vector<LossAt> losses_by_position(std::span<const EvaluatedPart> parts) {
-  std::vector<LossAt> all;
-  for (std::size_t i = 0; i < EvaluatedPart().losses.size(); ++i) {
-    LossAt at = {i == 0 ? 0 : Index{16} << i};
-    double loss = 0;
-    for (const EvaluatedPart& part : parts) {
-      at.characters += part.characters_at[i];
-      loss += part.losses[i];
-    }
-    if (at.characters == 0) continue;
-    at.loss = loss / static_cast<double>(at.characters);
-    all.push_back(at);
+std::vector<LossAt> losses_by_position(const EvaluatedPart& all) {
+  std::vector<LossAt> losses;
+  for (std::size_t i = 0; i < all.losses.size(); ++i) {
+    const Index characters = all.characters_at[i];
+    if (characters > 0)
+      losses.push_back({i == 0 ? 0 : Index{16} << i, characters,
+                        all.losses[i] / static_cast<double>(characters)});
   }
-  return all;
+  return losses;
 }
 
 // Mean losses of equal stretches of the text; none if one of them has no character that counts.
 std::vector<double> losses_by_block(std::span<const EvaluatedPart> parts) {
   constexpr std::size_t kBlocks = 16;
-  std::vector<double> all;
+  std::vector<double> losses;
   for (std::size_t block = 0; block < kBlocks; ++block) {
     const std::size_t begin = block * parts.size() / kBlocks;
-    double loss = 0;
-    Index characters = 0;
-    for (const EvaluatedPart& part :
-         parts.subspan(begin, (block + 1) * parts.size() / kBlocks - begin)) {
-      loss += part.loss;
-      characters += part.characters;
-    }
-    if (characters == 0) return {};
-    all.push_back(loss / static_cast<double>(characters));
+    const EvaluatedPart sum =
+        sum_of(parts.subspan(begin, (block + 1) * parts.size() / kBlocks - begin));
+    if (sum.characters == 0) return {};
+    losses.push_back(sum.loss / static_cast<double>(sum.characters));
   }
-  return all;
+  return losses;
 }
 
 }  // namespace
+
+double row_loss(std::span<const Real> row, std::int32_t target) {
+  using Numbers = Eigen::Array<Real, Eigen::Dynamic, 1>;
+  // A buffer of its own, always aligned alike, makes the sum independent of where the row lies.
+  thread_local Numbers exponentials;
+  const Eigen::Map<const Numbers> scores(row.data(), std::ssize(row));
+  const Real highest = scores.maxCoeff();
+  exponentials = (scores - highest).exp();
+  return std::log(static_cast<double>(exponentials.sum())) +
+         static_cast<double>(highest - row[static_cast<std::size_t>(target)]);
+}
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options) {
@@ -263,22 +269,15 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   wrong = first_text(ranks, wrong);
   if (!wrong.empty()) throw NonFiniteError(wrong);
   gather(ranks, std::span(parts));
-  EvaluatedPart all;
-  for (const EvaluatedPart& part : parts) {
-    all.loss += part.loss;
-    all.characters += part.characters;
-    all.right += part.right;
-    all.entropy_sum += part.entropy_sum;
-    all.rows += part.rows;
-  }
+  const EvaluatedPart all = sum_of(parts);
   const auto characters = static_cast<double>(std::max<Index>(1, all.characters));
   Evaluation result;
   result.characters = all.characters;
   result.loss = all.loss / characters;
   result.accuracy = static_cast<double>(all.right) / characters;
   if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
-  add_answers(parts, result);
-  result.loss_by_position = losses_by_position(parts);
+  add_answers(all, result);
+  result.loss_by_position = losses_by_position(all);
   result.loss_by_block = losses_by_block(parts);
   // Their sums may overflow where all logits are finite.
   if (!std::isfinite(result.loss) || !std::isfinite(result.attention_entropy.value_or(0)))

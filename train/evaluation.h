@@ -84,6 +84,9 @@ class EvaluationStopped : public Error {
   EvaluationStopped() : Error("the evaluation was stopped") {}
 };
 
+/// -log softmax(row)[target], nats.
+double row_loss(std::span<const Real> row, std::int32_t target);
+
 /// Options of `evaluate`.
 struct EvaluationOptions {
   TextMarks marks = {};

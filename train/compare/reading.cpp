@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/attention_map.h"
+#include "train/evaluation.h"
 #include "train/run/loaded.h"
 
 namespace headcount {
@@ -32,12 +33,7 @@ std::vector<double> losses_of(const LanguageModel& model, std::span<const std::i
   std::vector<double> losses;
   for (std::size_t i = 1; i < tokens.size(); ++i) {
     const auto row = logits.subspan((i - 1) * width, width);
-    const auto greatest = static_cast<double>(std::ranges::max(row));
-    double sum = 0;
-    for (const Real logit : row) sum += std::exp(static_cast<double>(logit) - greatest);
-    const std::int32_t target = target_at(tokens, static_cast<Index>(i), marks);
-    const auto logit = static_cast<double>(row[static_cast<std::size_t>(target)]);
-    losses.push_back(greatest + std::log(sum) - logit);
+    losses.push_back(row_loss(row, target_at(tokens, static_cast<Index>(i), marks)));
   }
   return losses;
 }
