@@ -15,7 +15,7 @@
 namespace headcount {
 
 std::string baselines_text(const Baselines& baselines) {
-  return formatted("guesser %.1f %%, copier %.1f %%, commonest value %.1f %%",
+  return formatted("guessing %.1f %%, copying answers %.1f %%, the commonest value %.1f %%",
                    100 * baselines.guesser, 100 * baselines.copier, 100 * baselines.commonest);
 }
 
@@ -48,7 +48,7 @@ std::string answers_line(const Evaluation& evaluation, const std::optional<Basel
   if (!evaluation.answer_accuracy) return "";
   std::string line = formatted("answers right %.1f %%", 100 * *evaluation.answer_accuracy);
   if (baselines)
-    line += " (" + baselines_text(*baselines) + (stories_fit ? ", ceiling 100 %)" : ")");
+    line += " (" + baselines_text(*baselines) + (stories_fit ? ", at most 100 %)" : ")");
   return line + "\n";
 }
 

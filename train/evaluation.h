@@ -56,7 +56,7 @@ struct BestEvaluation {
   double loss = std::numeric_limits<double>::infinity();
 };
 
-/// Baselines as text: "guesser 25.0 %, copier 30.6 %, commonest value 49.8 %".
+/// Baselines as text: "guessing 25.0 %, copying answers 30.6 %, the commonest value 49.8 %".
 std::string baselines_text(const Baselines& baselines);
 /// Baselines as JSON: an object of shares, 0 to 1.
 nlohmann::ordered_json to_json(const Baselines& baselines);
@@ -68,9 +68,9 @@ nlohmann::ordered_json to_json(std::span<const LossAt> losses);
 /// 1.7206, ...", the last range up to the context. Empty if there are fewer than two ranges.
 std::string loss_by_position_line(std::span<const LossAt> losses, Index context);
 
-/// Line of text, with its newline, on the share of right answers: "answers right 97.1 % (guesser
-/// 25.0 %, copier 30.6 %, commonest value 49.8 %, ceiling 100 %)". Empty if the corpus marks no
-/// answers; without a ceiling unless stories fit.
+/// Line of text, with its newline, on the share of right answers: "answers right 97.1 %
+/// (guessing 25.0 %, copying answers 30.6 %, the commonest value 49.8 %, at most 100 %)". Empty if
+/// the corpus marks no answers; without the last number unless stories fit.
 std::string answers_line(const Evaluation& evaluation, const std::optional<Baselines>& baselines,
                          bool stories_fit);
 

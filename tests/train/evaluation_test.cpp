@@ -83,10 +83,11 @@ TEST(AnswersLine, SetsThemAgainstWhatIsRightWithoutALookup) {
   EXPECT_EQ(answers_line(evaluation, baselines, true), "");
   evaluation.answer_accuracy = 0.971;
   EXPECT_EQ(answers_line(evaluation, baselines, true),
-            "answers right 97.1 % (guesser 25.0 %, copier 30.6 %, commonest value 49.8 %, ceiling "
-            "100 %)\n");
+            "answers right 97.1 % (guessing 25.0 %, copying answers 30.6 %, the commonest value "
+            "49.8 %, at most 100 %)\n");
   EXPECT_EQ(answers_line(evaluation, baselines, false),
-            "answers right 97.1 % (guesser 25.0 %, copier 30.6 %, commonest value 49.8 %)\n");
+            "answers right 97.1 % (guessing 25.0 %, copying answers 30.6 %, the commonest value "
+            "49.8 %)\n");
 }
 
 TEST_F(EvaluationOfAText, AsksBeforeEachBatchWhetherToStop) {

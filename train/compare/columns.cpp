@@ -211,7 +211,7 @@ void add_speed_and_front(Columns& columns) {
                    [](Variant v) { return or_null(v.train_tokens_per_second); });
   // Programs also get the Pareto front of an attention without a finished run.
   columns.add(
-      "Pareto", "pareto",
+      "unbeaten", "pareto",
       [](Variant v) { return cell_text(v.runs.empty() ? Json() : Json(v.pareto), 0); },
       [](Variant v) { return v.pareto; });
 }

@@ -205,7 +205,10 @@ namespace {
 std::string assumption(const Question& question) {
   if (question.metric != Metric::loss) {
     const bool steps = question.metric == Metric::steps;
-    return std::string("Verdicts count seeds (sign test): at least half of all seeds ") +
+    return std::string(steps
+                           ? "Steps to learn are medians, with the least and the most over seeds. "
+                           : "") +
+           "Verdicts count seeds (sign test): at least half of all seeds " +
            (steps ? "take fewer steps than the tolerance allows (enough) or more (later)"
                   : "lose less than the tolerance (enough) or more (not enough)") +
            ". Each verdict is wrong with a probability of at most 5 %, whatever the distribution "

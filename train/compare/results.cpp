@@ -187,11 +187,11 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
   }
   if (result.baselines) {
     text += "right without looking anything up: " + baselines_text(*result.baselines) +
-            formatted("; learned: %.0f %% or more\n", 100 * kLearned);
+            formatted("\nlearned: %.0f %% of the answers right\n", 100 * kLearned);
   }
   if (result.baseline_loss) {
     text +=
-        formatted("loss of %s: %.4f nats\n", baseline_name(result).c_str(), *result.baseline_loss);
+        formatted("loss by %s: %.4f nats\n", baseline_name(result).c_str(), *result.baseline_loss);
   }
   if (const std::string rounded = rounded_table(result, format); !rounded.empty())
     text += '\n' + rounded + '\n';

@@ -383,11 +383,9 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
     parts.push_back("no attention is shown to be enough" + numbers.limit());
   } else {
     const VariantResult& cheapest = *enough.front();
-    const double bytes = cheapest.cache_bytes_per_token;
     parts.push_back(cheapest.label() +
-                    " is enough: " + number_text(bytes, bytes == std::floor(bytes) ? 0 : 1) +
-                    " B of KV cache per token, " + share_text(bytes, than) +
-                    (numbers.metric == Metric::steps ? ", learned " : ", at ") +
+                    " is enough: " + share_text(cheapest.cache_bytes_per_token, than) +
+                    " KV cache" + (numbers.metric == Metric::steps ? ", " : ", at ") +
                     numbers.cost(cheapest) + numbers.limit_of_cost());
     enough.erase(enough.begin());
   }

@@ -140,8 +140,8 @@ bool has_verdict(const VariantResult& variant, const ComparisonResult& result);
 /// The attention with the least cache among those that are enough; null if none is.
 const VariantResult* cheapest_enough(const ComparisonResult& result);
 
-/// Verdict in words: "mqa is enough: 256 B of KV cache per token, 25 % of mha's, at +0.003 +- 0.004
-/// (tolerance 0.010); mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough,
+/// Verdict in words: "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.004 (tolerance 0.010);
+/// mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough,
 /// then the others. For answers and steps it gives, instead of an interval, how many seeds lie
 /// below the tolerance. If nothing can be decided, it says why.
 std::string verdict_text(const ComparisonResult& result);

@@ -196,6 +196,9 @@ export function lossAgainstCache(r) {
     levels: floor ? [{ y: floor, name: `floor ${numberText(floor, 4)}` }] : [] });
 }
 
+const kBaselines = { guesser: "guessing", copier: "copying answers",
+  commonest: "the value told most often" };
+
 // Baselines that look nothing up: a level at the best of them, and a sentence.
 function baselineOf(r) {
   const all = Object.entries(r.answer_baselines ?? {}).filter(([, share]) =>
@@ -204,7 +207,7 @@ function baselineOf(r) {
   const best = 100 * Math.max(...all.map(([, share]) => share));
   return { levels: [{ y: best, name: `without a lookup ${numberText(best, 1)}` }],
     sentence: ` Right without a lookup: ${all.map(([name, share]) =>
-      `${name.replaceAll("_", " ")} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
+      `${kBaselines[name] ?? name} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
 }
 export const answersAxis = { yTitle: "answers right, %", y: { from: 0, most: 100.5 } };
 

@@ -91,9 +91,11 @@ function scopeText(r) {
 
 const tableNote = (r) => `Loss in nats per ${onlyAnswers(r) ? "answer" : "character"} over ` +
   `${r.evaluated_characters ? "the beginning of" : "the whole of"} the validation split. +- is ` +
-  "the half width of a 95\u00a0% interval over seeds; differences are between runs of the same " +
-  "seed. Intervals are not corrected for several comparisons: of twenty attentions that are " +
-  "equal, about one interval excludes zero by chance.";
+  "the half width of a 95\u00a0% interval over seeds: of twenty such intervals, about nineteen " +
+  "contain the true mean. Differences are between runs of the same seed. Intervals are not " +
+  "corrected for several comparisons: of twenty attentions that are equal, about one interval " +
+  "excludes zero by chance. Unbeaten (on the Pareto front) is what no other attention beats in " +
+  "loss and cache.";
 
 // Link to the page that trains in a browser, in the same folder; "" if it cannot repeat the
 // comparison.

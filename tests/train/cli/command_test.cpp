@@ -284,7 +284,7 @@ TEST_F(TrainCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
   EXPECT_EQ(cut.find("ceiling"), std::string::npos);
   EXPECT_EQ(whole.find("Stories of"), std::string::npos) << whole;
   EXPECT_NE(whole.find("best possible loss"), std::string::npos);
-  EXPECT_NE(whole.find("ceiling 100 %"), std::string::npos);
+  EXPECT_NE(whole.find("at most 100 %"), std::string::npos);
   EXPECT_EQ(
       json::parse(trained("--context 64 --format json --out j")).count("entropy_per_character"),
       0u);

@@ -62,8 +62,8 @@ TEST(Learned, IsAColumn) {
   const std::string table = comparison_table(r);
   for (const char* const text :
        {"learned", "3 of 3", "2 of 3", "0 of 3",
-        "right without looking anything up: guesser 10.0 %, copier 20.0 %, commonest value 25.0 %; "
-        "learned: 95 % or more"})
+        "right without looking anything up: guessing 10.0 %, copying answers 20.0 %, the "
+        "commonest value 25.0 %\nlearned: 95 % of the answers right\n"})
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
   const auto json = comparison_json(r);
   EXPECT_EQ(json["variants"][1]["learned"], 2);
