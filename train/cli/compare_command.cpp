@@ -25,8 +25,7 @@ const CommandHelp kCompareHelp = {
     "compare",
     "Train several attentions on a text and say which is enough, and at what KV cache.",
     "  headcount compare\n"
-    "  headcount compare --attention mha,gqa2,mqa,mla48+16 --seeds 5 --preset nanogpt-cpu --data "
-    "input.txt\n"
+    "  headcount compare --preset nanogpt-cpu --data input.txt --attention mha,gqa2,mqa --seeds 5\n"
     "  headcount compare --data input.txt --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
     "  headcount compare --attention gqa,mla --match kv=32\n"
     "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"

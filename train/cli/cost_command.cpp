@@ -39,7 +39,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::vector<Flag> kCostFlags = {
-    {"preset", "take the sizes of a well-known model; the list below names them", true},
+    {"preset", "take the sizes of a well-known model", true},
     {"from", "take the sizes of this run folder, made by headcount train", true},
     {"list", "print the released models that --config knows by name", false},
     {"report", "write a page with the tables, caches drawn to scale, and curves to this file",
@@ -280,11 +280,10 @@ CostAnswer costs_of_attentions(const CommandLine& line) {
 }  // namespace
 
 int cost_command(const std::vector<std::string>& arguments, Ranks&) {
-  CommandHelp help = kCostHelp;
-  help.examples += "\nModels for --preset: " + joined(known_models(), &ReleasedModel::name) + '\n';
   std::vector<Flag> flags = kCostFlags;
+  flags.front().help += ": " + joined(known_models(), &ReleasedModel::name);
   flags.insert(flags.end(), config_cost_flags().begin(), config_cost_flags().end());
-  const CommandLine line = parse_command_line(arguments, help, cost_settings(), flags);
+  const CommandLine line = parse_command_line(arguments, kCostHelp, cost_settings(), flags);
   if (line.has("help")) return 0;
   line.refuse_beside("list", {"config", "preset", "from", "report"}, "; --list stands alone");
   line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");

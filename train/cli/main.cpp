@@ -44,7 +44,7 @@ void print_help(std::ostream& out) {
   for (const NamedCommand& command : kCommands)
     out << "  " << std::left << std::setw(9) << command.help.name << command.help.summary << '\n';
   out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command;\n"
-         "headcount help ATTENTION, such as gqa2, explains one: "
+         "headcount help ATTENTION, such as gqa2, explains one of\n  "
       << joined(attention_kinds(), [](const AttentionKind* kind) { return kind->name; })
       << ".\n"
          "headcount --version says what it is built with.\n";
