@@ -104,6 +104,8 @@ std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
     return {answer(*run.model, run.vocabulary, prompt,
                    std::min(kLongest, context - std::ssize(prompt) + 1))};
   }
+  if (!run.options)
+    throw UsageError("--from names a checkpoint without its run; ask your own question by --text");
   const Corpus corpus = load_eval_text(line, run, std::nullopt);
   std::vector<Answered> all = answers_to_stories(*run.model, corpus, given.whole("questions"));
   if (all.empty())

@@ -15,7 +15,7 @@ namespace headcount {
 
 const CommandHelp kAttendHelp = {
     "attend", "Draw the attention weights of each head over a text, darker where they are greater.",
-    "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\"\n"
+    "  headcount attend --from runs/mha\n"
     "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
     "--format json\n"
     "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --cache-dtype int2\n"};
@@ -29,7 +29,7 @@ constexpr std::array<double, 5> kLeast = {0, 0.03, 0.1, 0.3, 0.6};  // weight of
 
 const std::vector<Flag> kAttendFlags = {
     {"from", "run folder or checkpoint folder", true},
-    {"text", "text to attend over, no longer than the model's context", true},
+    {"text", "text to attend over, no longer than the model's context; else the run's own", true},
     {"out", "also draw the maps to this SVG file", true},
     kAllowNonFinite,
     kFormatFlag};
@@ -49,10 +49,17 @@ const SettingList& attend_settings() {
   return list;
 }
 
+// Tokens of --text or, without it, of the beginning of the run's own text, which a note names.
 std::vector<std::int32_t> prompt_of(const CommandLine& line, const LoadedRun& run) {
+  const Index context = run.model->plan()->context;
+  if (!line.has("text") && run.options) {
+    constexpr Index kShown = 64;
+    Corpus corpus = load_eval_text(line, run, std::min(context, kShown));
+    tell("over " + corpus.name + "; --text names another text");
+    return std::move(corpus.validation.tokens);
+  }
   const std::string text = line.required("text", "give at least one character");
   std::vector<std::int32_t> tokens = encode_flag("text", text, run);
-  const Index context = run.model->plan()->context;
   if (std::ssize(tokens) > context) {
     throw UsageError("--text has ", tokens.size(), " characters, the context holds ", context,
                      "; shorten it");
@@ -213,9 +220,9 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
   if (line.has("out")) write_file_durably(line.get("out"), svg_of(layers, characters));
   Json all = Json::array();
   for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
-  if (print_data(format, {{"text", line.get("text")}, {"layers", all}}, all)) return 0;
+  if (print_data(format, {{"text", run.vocabulary.decode(tokens)}, {"layers", all}}, all)) return 0;
   std::cout << "a row for each query, a column for each key it reads; weights from " << legend()
-            << '\n';
+            << "\nentropy: 0 if a query reads one key alone, log n if it reads n keys alike\n";
   for (const ShownLayer& layer : layers) {
     if (layer.heads.empty()) {
       std::cout << "layer " << layer.number << ": " << layer.attention

@@ -72,7 +72,9 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
   };
   EXPECT_NE(refusal("--from tales --text -").find("--text - finds no line"), std::string::npos);
   EXPECT_NE(refusal("--from tales --text a --questions 2").find("--questions"), std::string::npos);
-  EXPECT_NE(refusal("--from recall --text x").find("lacks 'x'"), std::string::npos);
+  EXPECT_NE(refusal("--from recall --text ?").find("lacks '?'"), std::string::npos);
+  EXPECT_NE(refusal("--from recall/checkpoints/step-1").find("ask your own question by --text"),
+            std::string::npos);
 }
 
 TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {

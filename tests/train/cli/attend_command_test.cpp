@@ -41,20 +41,21 @@ TEST_F(AttendCommand, DrawsARowForEachCharacterOfEachHead) {
   const ProgramResult result = attend("run", "4 is\n");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<std::string> lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 1 + 2u * 2 * 8) << result.out;
+  ASSERT_EQ(lines.size(), 2 + 2u * 2 * 8) << result.out;
   EXPECT_TRUE(lines[0].ends_with("0 ·, 0.03 ░, 0.1 ▒, 0.3 ▓, 0.6 █")) << lines[0];
-  EXPECT_EQ(lines[1], "layer 1 (mha), head 1");
-  EXPECT_EQ(lines[2], "  1");
-  EXPECT_EQ(lines[3], "  4 is↵  entropy, nats");
-  EXPECT_EQ(lines[4], "4 █      0.00") << "the first character sees itself alone";
-  EXPECT_TRUE(lines[8].starts_with("↵ ")) << lines[8];
-  EXPECT_EQ(lines[25], "layer 2 (mha), head 2");
+  EXPECT_TRUE(lines[1].starts_with("entropy: 0 if a query reads one key alone")) << lines[1];
+  EXPECT_EQ(lines[2], "layer 1 (mha), head 1");
+  EXPECT_EQ(lines[3], "  1");
+  EXPECT_EQ(lines[4], "  4 is↵  entropy, nats");
+  EXPECT_EQ(lines[5], "4 █      0.00") << "the first character sees itself alone";
+  EXPECT_TRUE(lines[9].starts_with("↵ ")) << lines[9];
+  EXPECT_EQ(lines[26], "layer 2 (mha), head 2");
 }
 
 TEST_F(AttendCommand, NumbersEveryTenthColumnAndDrawsAnSvg) {
   const ProgramResult result = attend("run", "4 is 4 is 4 is", "--layer 1 --head 2 --out map.svg");
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(lines_of(result.out)[2], "  1         11");
+  EXPECT_EQ(lines_of(result.out)[3], "  1         11");
   const std::string svg = folder_->contents("map.svg");
   EXPECT_TRUE(svg.starts_with("<svg ") && svg.ends_with("</svg>\n")) << svg;
   std::size_t squares = 0;
@@ -78,8 +79,20 @@ TEST_F(AttendCommand, ShowsOneLayerAndOneHead) {
   const ProgramResult result = attend("run", "16 is", "--layer 2 --head 2");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<std::string> lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 9u) << result.out;
-  EXPECT_EQ(lines[1], "layer 2 (mha), head 2");
+  ASSERT_EQ(lines.size(), 10u) << result.out;
+  EXPECT_EQ(lines[2], "layer 2 (mha), head 2");
+}
+
+TEST_F(AttendCommand, TakesTheBeginningOfTheRunsTextWithoutAnother) {
+  const ProgramResult result = call("--from run --format json");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json maps = json::parse(result.out);
+  EXPECT_EQ(maps["text"].get<std::string>().size(), 16u) << "the context";
+  EXPECT_TRUE(result.err.starts_with("headcount: over the first 16 characters of ") &&
+              result.err.ends_with("text.txt, validation part; --text names another text\n"))
+      << result.err;
+  const std::string same = attend("run", maps["text"], "--format json").out;
+  EXPECT_EQ(result.out, same);
 }
 
 TEST_F(AttendCommand, HasAllWeightsAsJson) {
@@ -108,9 +121,9 @@ TEST_F(AttendCommand, SaysInOneLineWhichLayersHaveNoScores) {
   const ProgramResult result = attend("pattern", "9 is", "--head 1");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<std::string> lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 9u) << result.out;
-  EXPECT_EQ(lines[1], "layer 1: delta has no scores, it keeps a state");
-  EXPECT_EQ(lines[2], "layer 2 (mqa), head 1");
+  ASSERT_EQ(lines.size(), 10u) << result.out;
+  EXPECT_EQ(lines[2], "layer 1: delta has no scores, it keeps a state");
+  EXPECT_EQ(lines[3], "layer 2 (mqa), head 1");
   EXPECT_EQ(json::parse(attend("pattern", "9 is", "--format json").out)["layers"][0]["heads"],
             json::array());
   headcount::expect_refusal(attend("state", "9 is"), 2, {"there is no map: delta has no scores"},
@@ -128,6 +141,8 @@ TEST_F(AttendCommand, RefusesWhatItCannotShow) {
                             {"--layer 3: the model has 2 layers"}, "layer");
   headcount::expect_refusal(attend("run", "9", "--head 3"), 2, {"--head 3: layer 1 has 2 heads"},
                             "head");
+  const std::string checkpoint = "run/checkpoints/" + folder_->contents("run/checkpoints/latest");
+  headcount::expect_refusal(call("--from " + checkpoint), 2, {"--text is missing"}, "checkpoint");
   headcount::expect_refusal(attend("nowhere", "9"), 3, {"'nowhere' is no run folder"}, "folder");
   headcount::expect_refusal(folder_->headcount("attend --text 9"), 2, {"--from is missing"},
                             "from");
