@@ -58,13 +58,19 @@ void add_row(CachedLayer& layer, const char* name, Index width, Index block = 0)
   layer.parts.push_back({.name = name, .heads = 1, .width = width, .block = block});
 }
 
+[[noreturn]] void refuse_size() {
+  throw DataError(
+      "the cache of one token is larger than any model's; check 'num_hidden_layers', "
+      "'num_key_value_heads', 'head_dim' and the sizes of states");
+}
+
 // `rows` times as many numbers of each sequence: a state, or the last taps - 1 inputs of causal
 // convolutions.
-void add_once(CachedLayer& layer, const char* name, Count numbers, Index rows = 1) {
-  constexpr std::int64_t kMost = 2'147'483'647;  // which an Index of 32 bits can be, too
-  if (numbers.value() > kMost) throw ShapeError("a state is too large");
-  const auto width = static_cast<Index>(numbers.value());
-  layer.parts.push_back({.name = name, .heads = rows, .width = width, .per_sequence = true});
+void add_once(CachedLayer& layer, const char* name, double numbers, Index rows = 1) {
+  constexpr double kMost = 2'147'483'647;  // which an Index of 32 bits can be, too
+  if (numbers > kMost) refuse_size();
+  layer.parts.push_back(
+      {.name = name, .heads = rows, .width = static_cast<Index>(numbers), .per_sequence = true});
 }
 
 // Multi-head latent attention, and the keys of its indexer if the layer has one of its own.
@@ -99,8 +105,8 @@ void add_mamba(CachedLayer& layer, const Configuration& c) {
   const bool all = c.rule("every") == "mamba";
   if (c.rule("state") == "mamba") {
     if (all) inner = c.positive("intermediate_size", inner);
-    add_once(layer, kState, Count(inner) * states);
-    add_once(layer, kConvolutions, inner, taps - 1);
+    add_once(layer, kState, 1.0 * inner * states);
+    add_once(layer, kConvolutions, 1.0 * inner, taps - 1);
     return;
   }
   const Index heads = c.positive("ssm_heads");
@@ -108,24 +114,23 @@ void add_mamba(CachedLayer& layer, const Configuration& c) {
   const Json* const given = c.find(key);  // or "auto"
   const Index of_heads = c.positive("mamba_d_ssm", inner);
   const Index width = given != nullptr && given->is_number() ? c.positive(key) : of_heads / heads;
-  add_once(layer, kState, Count(heads) * width * states);
-  add_once(layer, kConvolutions,
-           Count(heads) * width + Count(2) * c.positive("ssm_groups") * states, taps - 1);
+  add_once(layer, kState, 1.0 * heads * width * states);
+  add_once(layer, kConvolutions, 1.0 * heads * width + 2.0 * c.positive("ssm_groups") * states,
+           taps - 1);
 }
 
 // Gated delta rule, of Qwen3-Next and others, of Kimi Linear, and lightning attention.
 void add_linear_attention(CachedLayer& layer, const Configuration& c) {
   if (c.rule("state") == "lightning") {
     const Heads heads = heads_of(c);
-    add_once(layer, kState, Count(c.positive("num_attention_heads")) * heads.width * heads.width);
+    add_once(layer, kState, 1.0 * c.positive("num_attention_heads") * heads.width * heads.width);
     return;
   }
   if (c.rule("state") == "kda") {
     const Configuration own = c.nested("linear_attn_config");
     const Index heads = own.positive("num_heads"), width = own.positive("head_dim");
-    add_once(layer, kState, Count(heads) * width * width);
-    add_once(layer, kConvolutions, Count(3) * heads * width,
-             own.positive("short_conv_kernel_size") - 1);
+    add_once(layer, kState, 1.0 * heads * width * width);
+    add_once(layer, kConvolutions, 3.0 * heads * width, own.positive("short_conv_kernel_size") - 1);
     return;
   }
   const Index attention_heads = c.positive("num_attention_heads");
@@ -135,8 +140,8 @@ void add_linear_attention(CachedLayer& layer, const Configuration& c) {
   const Index usual = 3 * c.positive("hidden_size") / (4 * key_heads);
   const Index key = c.positive("linear_key_head_dim", usual);
   const Index value = c.positive("linear_value_head_dim", 2 * key);
-  add_once(layer, kState, Count(value_heads) * key * value);
-  add_once(layer, kConvolutions, Count(2) * key_heads * key + Count(value_heads) * value,
+  add_once(layer, kState, 1.0 * value_heads * key * value);
+  add_once(layer, kConvolutions, 2.0 * key_heads * key + 1.0 * value_heads * value,
            c.positive("conv_kernel") - 1);
 }
 
@@ -171,7 +176,7 @@ CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
     if (kind == "hybrid") add_heads(layer, heads_of(c));
   } else if (kind == "conv") {
     layer.kind = "convolution";
-    add_once(layer, kConvolutions, c.positive("hidden_size"), c.positive("conv_kernel") - 1);
+    add_once(layer, kConvolutions, 1.0 * c.positive("hidden_size"), c.positive("conv_kernel") - 1);
   } else if (kind == "mlp" || kind == "moe") {
     layer.kind = "nothing";
   } else if (latent) {
@@ -196,40 +201,10 @@ void share_last_layers(std::vector<CachedLayer>& layers, Index shared) {
             CachedLayer{.kind = "nothing: they share an earlier layer's rows"});
 }
 
-Count numbers_of(const Kept& kept) { return Count(kept.heads) * kept.width; }
-
-// Bytes of `rows` rows, of which those of the newest tokens may be unrounded.
-double bytes_of(const Kept& kept, Index rows, const CacheRounding& rounding) {
-  const CacheFormat format = rounding.of(kept);
-  const Index recent = std::min(rows, format.recent);
-  const Count bytes = Count(kept.heads) * (Count(rows - recent) * row_bytes(format, kept.width) +
-                                           Count(recent) * row_bytes(kUnrounded, kept.width));
-  return static_cast<double>(bytes.value());
-}
-
-// Sum over the rows of a layer of what `of` says of one, each divided by the tokens that it stands
-// for.
-template <class Of>
-double of_token(const CachedLayer& layer, bool expanded, const Of& of) {
-  double all = 0;
-  for (const Kept& kept : layer.held(expanded))
-    if (!kept.per_sequence) all += of(kept) / static_cast<double>(std::max<Index>(1, kept.block));
-  return all;
-}
-
-// Sums of what `of` says of the rows of each part after `context` tokens.
-template <class Size, class Of>
-CacheSizes<Size> sizes(const ConfigCache& cache, Index context, bool expanded, const Of& of) {
-  CacheSizes<Size> all;
-  for (const CachedLayer& layer : cache.layers) {
-    for (const Kept& kept : layer.held(expanded)) {
-      const bool windowed = layer.is_windowed(kept);
-      const Index tokens = windowed ? std::min(layer.window, context) : context;
-      const Index rows = kept.per_sequence ? 1 : tokens / std::max<Index>(1, kept.block);
-      (kept.per_sequence ? all.once : windowed ? all.windowed : all.growing) += of(kept, rows);
-    }
-  }
-  return all;
+// Numbers that a part has for each token; of a row of many tokens, its share.
+double of_token(const Kept& kept) {
+  if (kept.per_sequence) return 0;
+  return 1.0 * kept.heads * kept.width / std::max<Index>(1, kept.block);
 }
 
 // A share of `count`, rounded up.
@@ -245,15 +220,16 @@ void set_kv_heads(CachedLayer& layer, Index heads) {
 
 }  // namespace
 
-double CachedLayer::per_token(bool expanded) const {
-  return of_token(*this, expanded,
-                  [](const Kept& kept) { return static_cast<double>(numbers_of(kept).value()); });
+double CachedLayer::per_token() const {
+  double all = 0;
+  for (const Kept& kept : parts) all += of_token(kept);
+  return all;
 }
 
-Count CachedLayer::once() const {
-  Count all;
+double CachedLayer::once() const {
+  double all = 0;
   for (const Kept& kept : parts)
-    if (kept.per_sequence) all += numbers_of(kept);
+    if (kept.per_sequence) all += 1.0 * kept.heads * kept.width;
   return all;
 }
 
@@ -262,9 +238,9 @@ Index CachedLayer::kv_heads() const {
   return keys == parts.end() ? 0 : keys->heads;
 }
 
-double ConfigCache::per_token(bool expanded) const {
+double ConfigCache::per_token() const {
   double all = 0;
-  for (const CachedLayer& layer : layers) all += layer.per_token(expanded);
+  for (const CachedLayer& layer : layers) all += layer.per_token();
   return all;
 }
 
@@ -292,25 +268,31 @@ ConfigCache ConfigCache::of_shard(Index shards) const {
   return one;
 }
 
-CacheNumbersOf ConfigCache::numbers(Index context_length, bool expanded) const {
-  return sizes<Count>(*this, context_length, expanded,
-                      [](const Kept& kept, Index rows) { return numbers_of(kept) * rows; });
+CacheSizes ConfigCache::numbers(Index context_length) const {
+  const CacheSizes unrounded = bytes(context_length, CacheType::real);
+  constexpr double kBytes = sizeof(Real);
+  return {unrounded.growing / kBytes, unrounded.windowed / kBytes, unrounded.once / kBytes};
 }
 
-CacheBytesOf ConfigCache::bytes(Index context_length, const CacheRounding& rounding,
-                                bool expanded) const {
-  return sizes<double>(*this, context_length, expanded, [&](const Kept& kept, Index rows) {
-    return bytes_of(kept, rows, rounding);
-  });
+CacheSizes ConfigCache::bytes(Index context_length, const CacheRounding& rounding) const {
+  CacheSizes all;
+  for (const CachedLayer& layer : layers) {
+    for (const Kept& kept : layer.parts) {
+      const Count bytes = cached_bytes(
+          {&kept, 1}, {.capacity = context_length, .rounding = rounding, .window = layer.window},
+          kUnrounded);
+      (kept.per_sequence         ? all.once
+       : layer.is_windowed(kept) ? all.windowed
+                                 : all.growing) += static_cast<double>(bytes.value());
+    }
+  }
+  return all;
 }
 
-double ConfigCache::bytes_per_token(const CacheRounding& rounding, bool expanded) const {
-  CacheRounding without_recent = rounding;
-  without_recent.all.recent = 0;
+double ConfigCache::bytes_per_token(const CacheRounding& rounding) const {
   double all = 0;
   for (const CachedLayer& layer : layers)
-    all += of_token(layer, expanded,
-                    [&](const Kept& kept) { return bytes_of(kept, 1, without_recent); });
+    for (const Kept& kept : layer.parts) all += of_token(kept) * bytes_of_number(kept, rounding);
   return all;
 }
 
@@ -319,7 +301,15 @@ void ConfigCache::require_fit(const CacheRounding& rounding) const {
   for (const CachedLayer& layer : layers)
     keeps.insert(keeps.end(), layer.parts.begin(), layer.parts.end());
   rounding.require_parts(keeps);
-  for (const bool expanded : {false, true}) bytes(1, rounding, expanded);
+  bytes(1, rounding);
+  expanded().bytes(1, rounding);
+}
+
+ConfigCache ConfigCache::expanded() const {
+  ConfigCache one = *this;
+  for (CachedLayer& layer : one.layers)
+    if (!layer.expanded_parts.empty()) layer.parts = layer.expanded_parts;
+  return one;
 }
 
 bool ConfigCache::has_latents() const {
@@ -346,24 +336,20 @@ ConfigCache read_sizes(const Json& config, const std::string& as) {
   return cache;
 }
 
-// Whether every count fits 64 bits, at up to 2^31 tokens of some bytes.
+// Returns true if every count fits 64 bits, at up to 2^31 tokens of some bytes.
 bool is_countable(const ConfigCache& cache) {
   constexpr double kMostOfToken = 1 << 29, kMostOnce = 0x1p50;
-  return cache.per_token(true) <= kMostOfToken &&
-         static_cast<double>(cache.numbers(1).once.value()) <= kMostOnce;
+  double once = 0;
+  for (const CachedLayer& layer : cache.layers) once += layer.once();
+  return cache.per_token() <= kMostOfToken && once <= kMostOnce;
 }
 
 }  // namespace
 
 ConfigCache read_config_cache(const Json& config, const std::string& as) {
-  try {
-    ConfigCache cache = read_sizes(config, as);
-    if (is_countable(cache)) return cache;
-  } catch (const ShapeError&) {  // a product of sizes overflows
-  }
-  throw DataError(
-      "the cache of one token is larger than any model's; check 'num_hidden_layers', "
-      "'num_key_value_heads', 'head_dim' and the sizes of states");
+  ConfigCache cache = read_sizes(config, as);
+  if (!is_countable(cache) || !is_countable(cache.expanded())) refuse_size();
+  return cache;
 }
 
 }  // namespace headcount

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "autograd/base/count.h"
 #include "autograd/base/real.h"
 #include "nn/attention/memory.h"
 
@@ -21,30 +20,24 @@ struct CachedLayer {
   /// Parts in engines that hold a latent as keys and values of all heads; empty: `parts`.
   std::vector<Kept> expanded_parts = {};
 
-  const std::vector<Kept>& held(bool expanded) const {
-    return expanded && !expanded_parts.empty() ? expanded_parts : parts;
-  }
   /// Returns true if a part has rows of the newest tokens alone.
   bool is_windowed(const Kept& kept) const {
     return window > 0 && kept.block == 0 && !kept.per_sequence;
   }
   /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
-  double per_token(bool expanded = false) const;
-  Count once() const;      ///< numbers of states and convolutions
+  double per_token() const;
+  double once() const;     ///< numbers of states and convolutions
   Index kv_heads() const;  ///< that tensor parallelism can share out; 0: none
 };
 
 /// Numbers or bytes of one sequence, over all layers. Bytes of states are those of float32 in
 /// caches of every type.
-template <class Size>
 struct CacheSizes {
-  Size growing = 0;   ///< rows of all tokens
-  Size windowed = 0;  ///< rows of the newest tokens
-  Size once = 0;      ///< states and inputs of convolutions
-  Size total() const { return growing + windowed + once; }
+  double growing = 0;   ///< rows of all tokens
+  double windowed = 0;  ///< rows of the newest tokens
+  double once = 0;      ///< states and inputs of convolutions
+  double total() const { return growing + windowed + once; }
 };
-using CacheNumbersOf = CacheSizes<Count>;
-using CacheBytesOf = CacheSizes<double>;
 
 /// The cache of a model, layer by layer.
 struct ConfigCache {
@@ -53,19 +46,19 @@ struct ConfigCache {
   Index width = 0, heads = 0, head_dim = 0;  ///< of attention; 0 if there is none
   Index context = 0;                         ///< positions of the model; 0: not said
 
-  /// Numbers after `context` tokens, of CachedLayer::held(expanded).
-  CacheNumbersOf numbers(Index context, bool expanded = false) const;
+  CacheSizes numbers(Index context) const;  ///< after `context` tokens
   /// Bytes of the same. Rows of recent tokens are unrounded: bf16. Throws ShapeError as row_bytes.
-  CacheBytesOf bytes(Index context, const CacheRounding& rounding, bool expanded = false) const;
+  CacheSizes bytes(Index context, const CacheRounding& rounding) const;
   /// Bytes that a token adds, before windows are full, without recent tokens.
-  double bytes_per_token(const CacheRounding& rounding, bool expanded = false) const;
+  double bytes_per_token(const CacheRounding& rounding) const;
   /// Throws SettingError for a part of `rounding` that no layer keeps, ShapeError for a group that
   /// does not divide its rows, expanded ones included.
   void require_fit(const CacheRounding& rounding) const;
-  /// As CachedLayer::per_token, over all layers.
-  double per_token(bool expanded = false) const;
+  double per_token() const;  ///< as CachedLayer::per_token, over all layers
+  Index kv_heads() const;    ///< the most of a layer; 0: none has any
   bool has_latents() const;
-  Index kv_heads() const;  ///< the most of a layer; 0: none has any
+  /// The model with its latents held as keys and values of all heads.
+  ConfigCache expanded() const;
   /// The model if its layers of most KV heads had `most`, others in proportion, rounded up.
   ConfigCache with_kv_heads(Index most) const;
   /// The share of one of `shards` GPUs: KV heads are shared out, and copied where there are fewer

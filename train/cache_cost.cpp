@@ -22,7 +22,7 @@ struct Group {
 std::vector<Group> groups_of(const ConfigCache& cache) {
   std::vector<Group> groups;
   const auto numbers = [](const CachedLayer& layer) {
-    return std::tuple(layer.kind, layer.per_token(), layer.once().value());
+    return std::tuple(layer.kind, layer.per_token(), layer.once());
   };
   for (const CachedLayer& layer : cache.layers) {
     const auto same = std::ranges::find_if(
@@ -48,9 +48,8 @@ std::vector<Column<Group>> layer_columns() {
            [](const Group& g) { return Json(g.layer->kind); }, true, 16},
           number("numbers a token", "numbers_per_token",
                  [](const CachedLayer& layer) { return layer.per_token(); }),
-          number("once a sequence", "numbers_once", [](const CachedLayer& layer) {
-            return static_cast<double>(layer.once().value());
-          })};
+          number("once a sequence", "numbers_once",
+                 [](const CachedLayer& layer) { return layer.once(); })};
 }
 
 double bytes_with(const std::string& attention, const ConfigCache& cache, Index context,
@@ -89,9 +88,10 @@ double ConfigCost::free() const {
 
 CostAt ConfigCost::at(Index context) const {
   CostAt all;
-  static_cast<CacheBytesOf&>(all) = cache_.bytes(context, question_.rounding);
+  static_cast<CacheSizes&>(all) = cache_.bytes(context, question_.rounding);
   all.context = context;
-  if (cache_.has_latents()) all.expanded = cache_.bytes(context, question_.rounding, true).total();
+  if (cache_.has_latents())
+    all.expanded = cache_.expanded().bytes(context, question_.rounding).total();
   const double on_one = shard_.bytes(context, question_.rounding).total();
   if (question_.shards > 1) all.shard = on_one;
   if (question_.memory && on_one > 0)
@@ -148,19 +148,19 @@ std::vector<Column<CostAt>> ConfigCost::columns() const {
 }
 
 Json ConfigCost::json() const {
-  const CacheNumbersOf numbers = cache_.numbers(question_.contexts.front());
+  const CacheSizes numbers = cache_.numbers(question_.contexts.front());
   Json result = {{"model_type", cache_.type},
                  {"cache_dtype", question_.rounding.text()},
                  {"cache_numbers",
-                  {{"total", numbers.total().value()},
-                   {"growing", numbers.growing.value()},
-                   {"windowed", numbers.windowed.value()},
-                   {"once", numbers.once.value()}}},
+                  {{"total", json_number(numbers.total())},
+                   {"growing", json_number(numbers.growing)},
+                   {"windowed", json_number(numbers.windowed)},
+                   {"once", json_number(numbers.once)}}},
                  {"layers", json_rows(layer_columns(), groups_of(cache_))},
                  {"contexts", json_rows(columns(), at_)}};
   if (cache_.has_latents()) {
     result["numbers_per_token"] = json_number(cache_.per_token());
-    result["expanded_numbers_per_token"] = json_number(cache_.per_token(true));
+    result["expanded_numbers_per_token"] = json_number(cache_.expanded().per_token());
   }
   if (const auto context = state_context(cache_, question_.rounding))
     result["state_context"] = *context;
@@ -170,17 +170,16 @@ Json ConfigCost::json() const {
 }
 
 std::string ConfigCost::text(Format format) const {
-  const auto of_token = [&](bool expanded) {
-    return binary_text(cache_.bytes_per_token(question_.rounding, expanded));
+  const auto of_token = [&](const ConfigCache& cache) {
+    return binary_text(cache.bytes_per_token(question_.rounding)) + " a token";
   };
   const char* const end = format == Format::markdown ? "  \n" : "\n";  // of a line in a paragraph
-  const bool windows = cache_.numbers(question_.contexts.front()).windowed.value() > 0;
+  const bool windows = cache_.numbers(question_.contexts.front()).windowed > 0;
   std::string text = cache_.type + ", " + counted(std::ssize(cache_.layers), "layer") + "; " +
-                     of_token(false) + " a token" + (windows ? " before windows are full" : "") +
-                     end;
+                     of_token(cache_) + (windows ? " before windows are full" : "") + end;
   if (cache_.has_latents())
     text += "latents as published; engines that expand them to keys and values of all heads keep " +
-            of_token(true) + " a token" + end;
+            of_token(cache_.expanded()) + end;
   text += "cached rows take " + stored_text(question_.rounding, CacheType::bf16) + "\n\n" +
           text_table(layer_columns(), groups_of(cache_), format) + '\n' +
           text_table(columns(), at_, format);

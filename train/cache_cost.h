@@ -26,7 +26,7 @@ struct CostQuestion {
 };
 
 /// A context and what the cache takes there, bytes.
-struct CostAt : CacheBytesOf {  // of one sequence
+struct CostAt : CacheSizes {  // of one sequence
   Index context = 0;
   std::optional<double> expanded;  ///< with latents as keys and values of all heads
   std::optional<double> shard;     ///< on each GPU

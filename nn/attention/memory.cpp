@@ -18,14 +18,14 @@ Index rows_of(const Kept& kept, const CacheOptions& options) {
 
 }  // namespace
 
-Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options) {
+Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options, CacheType unrounded) {
   Count all;
   for (const Kept& kept : keeps) {
     const CacheFormat format = options.rounding.of(kept);
     const Index rows = rows_of(kept, options), recent = std::min(rows, format.recent);
     all += Count(options.sequences * kept.heads) *
            (Count(rows - recent) * row_bytes(format, kept.width) +
-            Count(recent) * row_bytes({}, kept.width));
+            Count(recent) * row_bytes(unrounded, kept.width));
   }
   return all;
 }

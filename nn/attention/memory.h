@@ -56,8 +56,9 @@ struct CacheOptions {
   Index window = 0;
 };
 
-/// Bytes of the cache of a layer that keeps `keeps`.
-Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options);
+/// Bytes of the cache of a layer that keeps `keeps`, whose rows of recent tokens are `unrounded`.
+Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options,
+                   CacheType unrounded = CacheType::real);
 
 /// KV cache of one layer: one RowCache for each `Kept`. Every token rewrites a state, so that
 /// roundings would add up: states are stored as Real.

@@ -26,7 +26,7 @@ json fixture(const std::string& name) {
 Count held_by_transformers(const ConfigCache& cache, Index tokens) {
   Count all;
   for (const CachedLayer& layer : cache.layers) {
-    for (const Kept& kept : layer.held(true)) {
+    for (const Kept& kept : layer.parts) {
       Index rows = kept.heads;
       if (kept.name == "convolutions" && cache.type != "olmo_hybrid") ++rows;
       if (!kept.per_sequence)
@@ -44,7 +44,7 @@ TEST(ConfigCache, HoldsAsManyNumbersAsTransformers) {
   const json cases = fixture("transformers_caches.json");
   ASSERT_EQ(cases.size(), 457);
   for (const auto& [name, measured] : cases.items()) {
-    const ConfigCache cache = read_config_cache(measured.at("config"));
+    const ConfigCache cache = read_config_cache(measured.at("config")).expanded();
     for (const auto& [tokens, numbers] : measured.at("numbers").items())
       EXPECT_EQ(held_by_transformers(cache, std::stoll(tokens)).value(), numbers.get<Index>())
           << name << " after " << tokens << " tokens";
@@ -61,7 +61,7 @@ TEST(ConfigCache, HasPublishedSizes) {
     EXPECT_EQ(read_config_cache(released_model(name).config).per_token(), numbers) << name;
   const auto gibibytes = [](const std::string& name) {
     const ConfigCache cache = read_config_cache(released_model(name).config);
-    return 2 * static_cast<double>(cache.numbers(1 << 17).total().value()) / (1 << 30);
+    return 2 * cache.numbers(1 << 17).total() / (1 << 30);
   };
   EXPECT_NEAR(gibibytes("gpt-oss-20b"), 3.003, 0.0005);
   EXPECT_NEAR(gibibytes("kimi-k2"), 8.578, 0.0005);
@@ -70,8 +70,8 @@ TEST(ConfigCache, HasPublishedSizes) {
 TEST(ConfigCache, IsReadOfAllReleasedModels) {
   EXPECT_GE(released_models().size(), 60);
   for (const ReleasedModel& model : released_models()) {
-    const CacheNumbersOf numbers = read_config_cache(model.config).numbers(1000);
-    EXPECT_GT(numbers.total().value(), 0) << model.name;
+    const CacheSizes numbers = read_config_cache(model.config).numbers(1000);
+    EXPECT_GT(numbers.total(), 0) << model.name;
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
 }
@@ -79,12 +79,12 @@ TEST(ConfigCache, IsReadOfAllReleasedModels) {
 TEST(ConfigCache, KeepsThreePartsApart) {
   const ConfigCache gemma = read_config_cache(released_model("gemma-3-4b").config);
   const Index row = 2 * 4 * 256;
-  const CacheNumbersOf numbers = gemma.numbers(4096);
-  EXPECT_EQ(numbers.growing.value(), 5 * row * 4096);
-  EXPECT_EQ(numbers.windowed.value(), 29 * row * 1024);
-  EXPECT_EQ(numbers.once.value(), 0);
+  const CacheSizes numbers = gemma.numbers(4096);
+  EXPECT_EQ(numbers.growing, 5 * row * 4096);
+  EXPECT_EQ(numbers.windowed, 29 * row * 1024);
+  EXPECT_EQ(numbers.once, 0);
   const ConfigCache mamba = read_config_cache(released_model("mamba-2.8b").config);
-  EXPECT_EQ(mamba.numbers(1).total().value(), mamba.numbers(1 << 20).once.value());
+  EXPECT_EQ(mamba.numbers(1).total(), mamba.numbers(1 << 20).once);
 }
 
 TEST(ConfigCache, CountsBytesOfTypesByPartsGroupsAndRecentTokens) {
@@ -129,10 +129,10 @@ TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {
   const json text = released_model("gemma-3-4b").config;
   json without_type = text;
   without_type.erase("model_type");
-  const Index numbers = read_config_cache(text).numbers(100).total().value();
+  const double numbers = read_config_cache(text).numbers(100).total();
   for (const json& inner : {text, without_type}) {
     const json whole = {{"model_type", "gemma3"}, {"text_config", inner}};
-    EXPECT_EQ(read_config_cache(whole).numbers(100).total().value(), numbers);
+    EXPECT_EQ(read_config_cache(whole).numbers(100).total(), numbers);
   }
 }
 
