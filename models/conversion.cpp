@@ -2,7 +2,6 @@
 
 #include <Eigen/Eigenvalues>
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace headcount {
@@ -87,15 +86,6 @@ Index row_of(RotaryLayout layout, Index width, Index pairs, Index pair, Index se
   return width - 2 * pairs + in_part;
 }
 
-double relative(double difference, double whole) {
-  return whole > 0 ? std::sqrt(std::max(0.0, difference) / whole) : 0;
-}
-
-// Keys and values of all query heads, [heads head_dim, dim], and with biases one more column.
-struct Heads {
-  MatrixXd k, v;
-};
-
 // Conversion of one layer. A projection with a bias is read and written as a matrix with one more
 // column.
 class LayerConversion {
@@ -111,16 +101,13 @@ class LayerConversion {
     shift_ = shifts ? read("input_layernorm.bias") : MatrixXd::Zero(old_.dim, 1);
   }
 
-  HeadErrors run() {
-    const Heads before = {regrouped(projection("k_proj"), old_.heads),
-                          regrouped(projection("v_proj"), old_.heads)};
-    const bool latent = new_.kind().name == kLatent;
-    const Heads after = latent ? make_latent(before) : make_groups(before);
-    const MatrixXd k = weighted(before.k), v = weighted(before.v), new_k = weighted(after.k);
-    double keys = (k - new_k).squaredNorm();
-    if (latent) keys += rotation_change(k, new_k);
-    return {relative(keys, k.squaredNorm()),
-            relative((v - weighted(after.v)).squaredNorm(), v.squaredNorm())};
+  void run() {
+    if (new_.kind().name == kLatent) {
+      make_latent();
+      return;
+    }
+    for (const char* const name : {"k_proj", "v_proj"})
+      write(name, regrouped(projection(name), cache_parts(new_).front().heads));
   }
 
  private:
@@ -156,19 +143,6 @@ class LayerConversion {
           rows.middleRows(head * from / heads * width, width);
     return sums / static_cast<double>(heads / to);
   }
-  // Matrix of the norm's output before its weights and bias, whose elements are equally large.
-  MatrixXd weighted(const MatrixXd& rows) const {
-    return rows.leftCols(old_.dim) * scale_.asDiagonal();
-  }
-
-  Heads make_groups(const Heads& heads) {
-    const Index kv_heads = cache_parts(new_).front().heads;
-    const MatrixXd k = regrouped(heads.k, kv_heads), v = regrouped(heads.v, kv_heads);
-    write("k_proj", k);
-    write("v_proj", v);
-    return {regrouped(k, old_.heads), regrouped(v, old_.heads)};
-  }
-
   // For each row of a head of `to` the row of the model's head: first those without RoPE. The pairs
   // that RoPE rotates are evenly spaced, so that frequencies stay where `rope-dim` divides the
   // model's.
@@ -191,25 +165,27 @@ class LayerConversion {
   // and the values are approximated as U D z by the greatest singular values, where z is the norm's
   // output before its weights. Elements of the latent D z are as large as those of z, so that the
   // latent's norm changes little.
-  Heads make_latent(const Heads& heads) {
+  void make_latent() {
+    const MatrixXd keys = regrouped(projection("k_proj"), old_.heads),
+                   values = regrouped(projection("v_proj"), old_.heads);
     const Json sizes = new_.values();
     const Index rank = sizes["kv-rank"], nope = sizes["nope-dim"], rope = sizes["rope-dim"];
-    const Index dim = old_.dim, width = old_.head_dim, columns = heads.k.cols();
+    const Index dim = old_.dim, width = old_.head_dim, columns = keys.cols();
     const std::vector<Index> order = latent_rows();
     MatrixXd q = projection("q_proj"), kv(old_.heads * (nope + width), columns),
              rope_key = MatrixXd::Zero(rope, columns);
     for (Index head = 0; head < old_.heads; ++head) {
       const Index row = head * width, kv_row = head * (nope + width);
-      const MatrixXd k = heads.k.middleRows(row, width)(order, Eigen::all);
+      const MatrixXd k = keys.middleRows(row, width)(order, Eigen::all);
       kv.middleRows(kv_row, nope) = k.topRows(nope);
-      kv.middleRows(kv_row + nope, width) = heads.v.middleRows(row, width);
+      kv.middleRows(kv_row + nope, width) = values.middleRows(row, width);
       rope_key += k.bottomRows(rope) / static_cast<double>(old_.heads);
       q.middleRows(row, width) = MatrixXd(q.middleRows(row, width)(order, Eigen::all));
     }
 
     // Right singular vectors are eigenvectors of the transpose times the matrix, which is accurate
     // for singular values above 1e-8 of the greatest.
-    const MatrixXd of_z = weighted(kv);
+    const MatrixXd of_z = kv.leftCols(dim) * scale_.asDiagonal();
     const Eigen::SelfAdjointEigenSolver<MatrixXd> squares(of_z.transpose() * of_z);
     const MatrixXd basis = squares.eigenvectors().rightCols(rank);
     MatrixXd up = MatrixXd::Zero(kv.rows(), rank + columns - dim);
@@ -227,44 +203,6 @@ class LayerConversion {
     write("kv_b_proj", up);
     if (sizes["latent-norm"] == "on")
       std::ranges::fill(to_.value(to_.find(prefix_ + "self_attn.kv_a_layernorm.weight")), Real{1});
-
-    Heads made = heads;
-    kv.leftCols(dim) = up.leftCols(rank) * down.topLeftCorner(rank, dim);
-    for (Index head = 0; head < old_.heads; ++head) {
-      const Index row = head * width, kv_row = head * (nope + width);
-      MatrixXd k(width, columns);
-      k << kv.middleRows(kv_row, nope), rope_key;
-      made.k.middleRows(row, width)(order, Eigen::all) = k;
-      made.v.middleRows(row, width) = kv.middleRows(kv_row + nope, width);
-    }
-    return made;
-  }
-
-  // What the squared difference of keys lacks if pairs rotate at another frequency, as a mean over
-  // the positions t of the context. With pairs as complex numbers,
-  //   |e^(i f t) a - e^(i g t) b|^2 = |a - b|^2 + 2 Re((1 - e^(i (g - f) t)) conj(a) b).
-  double rotation_change(const MatrixXd& before, const MatrixXd& after) const {
-    const Index pairs = rotated_width(new_) / 2, had = rotated_width(old_) / 2;
-    const auto frequency = [&](Index pair, Index of) {
-      return std::pow(old_.rope_theta, -static_cast<double>(pair) / static_cast<double>(of));
-    };
-    Eigen::VectorXd change(had);
-    for (Index pair = 0; pair < had; ++pair) change[pair] = -frequency(pair, had);
-    for (Index pair = 0; pair < pairs; ++pair) change[pair * had / pairs] += frequency(pair, pairs);
-    const auto times = Eigen::ArrayXd::LinSpaced(old_.max_positions, 0, old_.max_positions - 1);
-    double sum = 0;
-    for (Index pair = 0; pair < had; ++pair) {
-      const double cosine = (change[pair] * times).cos().mean(),
-                   sine = (change[pair] * times).sin().mean();
-      for (Index head = 0; head < old_.heads; ++head) {
-        const Index first = head * old_.head_dim,
-                    a = first + row_of(old_.rotary_layout, old_.head_dim, had, pair, 0),
-                    b = first + row_of(old_.rotary_layout, old_.head_dim, had, pair, 1);
-        const auto dot = [&](Index i, Index j) { return before.row(i).dot(after.row(j)); };
-        sum += 2 * ((1 - cosine) * (dot(a, a) + dot(b, b)) + sine * (dot(a, b) - dot(b, a)));
-      }
-    }
-    return sum;
   }
 
   const ParameterStore& from_;
@@ -296,17 +234,16 @@ void copy_rest(const ParameterStore& from, ParameterStore& to) {
 
 }  // namespace
 
-Conversion convert(const LanguageModel& from, const Given& to) {
+std::unique_ptr<LanguageModel> convert(const LanguageModel& from, const Given& to) {
   const ModelPlan plan = fitted(from.plan(), to);
   require_same_rest(from.plan(), plan);
   if (plan->attention == kLatent)
     require_same_widths(from.plan()->cycle.front(), plan->cycle.front());
-  Conversion result{std::make_unique<LanguageModel>(plan, from.vocabulary()), {}};
-  result.model->parameters().allocate();
-  copy_rest(from.parameters(), result.model->parameters());
-  for (Index layer = 0; layer < plan->layers; ++layer)
-    result.errors.push_back(LayerConversion(from, *result.model, layer).run());
-  return result;
+  auto model = std::make_unique<LanguageModel>(plan, from.vocabulary());
+  model->parameters().allocate();
+  copy_rest(from.parameters(), model->parameters());
+  for (Index layer = 0; layer < plan->layers; ++layer) LayerConversion(from, *model, layer).run();
+  return model;
 }
 
 }  // namespace headcount

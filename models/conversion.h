@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "models/language_model.h"
 
@@ -16,22 +15,10 @@ inline constexpr std::string_view kConvertedSettings[] = {
     "attention", "window", "kv-heads",    "kv-rank",    "rope-dim",
     "nope-dim",  "v-dim",  "latent-norm", "rope-layout"};
 
-/// Root mean square change of the keys and values of all query heads relative to their length, for
-/// independent inputs of equal variance behind the weights of the norm before the layer. Rotated
-/// keys are compared over the positions of the context.
-struct HeadErrors {
-  double keys = 0, values = 0;
-};
-
-struct Conversion {
-  std::unique_ptr<LanguageModel> model;
-  std::vector<HeadErrors> errors;  ///< by layer
-};
-
 /// Converts `from` to the model with the settings `to`; those that an attention derives from others
 /// and that `to` lacks are chosen to suit the heads of `from`. Throws ShapeError with the reason if
 /// that is impossible: an attention other than mha, gqa and mqa, or mla as a target; layers that
 /// differ; settings that differ outside of kConvertedSettings; weights that have no counterpart.
-Conversion convert(const LanguageModel& from, const Given& to);
+std::unique_ptr<LanguageModel> convert(const LanguageModel& from, const Given& to);
 
 }  // namespace headcount

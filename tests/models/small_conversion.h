@@ -32,8 +32,9 @@ inline std::unique_ptr<LanguageModel> small_model(const std::string& attention,
   return model;
 }
 
-inline Conversion converted(const LanguageModel& from, const std::string& attention,
-                            const Wanted& given = {}) {
+inline std::unique_ptr<LanguageModel> converted(const LanguageModel& from,
+                                                const std::string& attention,
+                                                const Wanted& given = {}) {
   Given to = for_another_attention(Given(model_settings(), from.plan()->settings));
   to.put("attention", attention);
   to.put(given);

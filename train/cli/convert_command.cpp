@@ -100,14 +100,8 @@ std::string text_flags(const TrainOptions& options) {
 // Prints the conversion, and how to train the model further on the text that `data` names.
 void print(const Json& result, const std::string& data) {
   const Json &from = result["from"], &to = result["to"];
-  std::printf("from %s\nto   %s\n\nlayer     keys   values   moved, relative to their length\n",
-              from["settings"].get<std::string>().c_str(),
+  std::printf("from %s\nto   %s\n", from["settings"].get<std::string>().c_str(),
               to["settings"].get<std::string>().c_str());
-  Index layer = 0;
-  for (const Json& error : result["layers"]) {
-    std::printf("%5td %8.4f %8.4f\n", ++layer, error["key_error"].get<double>(),
-                error["value_error"].get<double>());
-  }
   const auto both = [&](const char* key, int decimals) {
     return formatted("%.*f -> %.*f", decimals, from[key].get<double>(), decimals,
                      to[key].get<double>());
@@ -172,8 +166,8 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   if (run.options || line.has("data")) text = load_eval_text(line, run);
   Given wanted = for_another_attention(Given(model_settings(), run.model->plan()->settings));
   put_flags(line, wanted);
-  const Conversion conversion = convert(*run.model, wanted);
-  const ModelPlan& to = conversion.model->plan();
+  const std::unique_ptr<LanguageModel> model = convert(*run.model, wanted);
+  const ModelPlan& to = model->plan();
   refuse_unread(line, model_settings(), [&](const Setting& setting, const std::string&) {
     return to->settings.contains(setting.name) ? ""
                                                : no_effect(setting, "--attention " + to->attention);
@@ -181,10 +175,7 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   refuse_idle(idle_setting(*line.setting("attention"), to));
   require_savable(to);
 
-  Json result = {{"from", side(*run.model, text)}, {"to", side(*conversion.model, text)}};
-  result["layers"] = Json::array();
-  for (const HeadErrors& error : conversion.errors)
-    result["layers"].push_back({{"key_error", error.keys}, {"value_error", error.values}});
+  Json result = {{"from", side(*run.model, text)}, {"to", side(*model, text)}};
   if (text) {
     result["data"] = text->name;
     result["unit"] = text->unit();
@@ -194,7 +185,7 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   const std::string data = run.options && !line.has("data")
                                ? text_flags(found_from_here(*run.options, line.get("from")))
                                : " --data " + (text ? shell_word(line.get("data")) : "TEXT");
-  save(out, *conversion.model, run.vocabulary);
+  save(out, *model, run.vocabulary);
   if (!print_data(format, result, result)) print(result, data);
   return 0;
 }

@@ -30,7 +30,7 @@ class ConvertCommand : public RunsOfASuite<ConvertCommand> {
   static inline json trained_;
 };
 
-TEST_F(ConvertCommand, SaysWhatIsLostInEachLayerAndInTheLoss) {
+TEST_F(ConvertCommand, SaysWhatTheLossAndTheCacheBecome) {
   const json result = object("--from run --attention mqa --out to-mqa");
   const json &from = result.at("from"), &to = result.at("to");
   EXPECT_EQ(from.at("attention"), "mha");
@@ -40,11 +40,6 @@ TEST_F(ConvertCommand, SaysWhatIsLostInEachLayerAndInTheLoss) {
   EXPECT_EQ(from.at("kv_cache_bytes_per_token"), 2 * 2 * 16 * 4);
   EXPECT_EQ(to.at("kv_cache_bytes_per_token"), 2 * 2 * 4 * 4);
   EXPECT_LT(to.at("params"), from.at("params"));
-  ASSERT_EQ(result.at("layers").size(), 2u);
-  for (const json& layer : result.at("layers")) {
-    EXPECT_GT(layer.at("key_error"), 0.05);
-    EXPECT_GT(layer.at("value_error"), 0.05);
-  }
   EXPECT_EQ(result.at("out"), "to-mqa");
 }
 
@@ -60,8 +55,8 @@ TEST_F(ConvertCommand, WithoutJsonPrintsATable) {
   const ProgramResult result = call("--from run --attention gqa2 --out to-gqa");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   for (const char* const part : {"from mha", "to   gqa: rope-dim 4, tie-kv off, kv-heads 2",
-                                 "layer     keys   values", "KV cache, bytes a token 256 -> 128",
-                                 "text.txt, validation part)", "headcount train --init to-gqa"})
+                                 "KV cache, bytes a token 256 -> 128", "text.txt, validation part)",
+                                 "headcount train --init to-gqa"})
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
   train("twelve", "--context 12 --steps 1");  // MHA of one layer: 32 numbers a token
   const ProgramResult window = call("--from twelve --attention mha@1 --out window");
