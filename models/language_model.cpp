@@ -220,25 +220,18 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,
   return caches;
 }
 
-Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
-                        std::span<const std::int32_t> targets, Index sequences,
-                        std::vector<Var>* of_layers) const {
+LanguageModel::Loss LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
+                                        std::span<const std::int32_t> targets,
+                                        Index sequences) const {
+  std::vector<Var> of_layers;
   const auto memory_of = [&](Index) {
     Memory memory;
-    if (of_layers != nullptr) memory.collect_losses_in(*of_layers);
+    memory.collect_losses_in(of_layers);
     return memory;
   };
   const Var x = run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers);
   const auto [rows, counted] = counted_rows(x, targets);
-  return cross_entropy(head(rows), counted);
-}
-
-LanguageModel::TrainingLoss LanguageModel::training_loss(Tape& tape,
-                                                         std::span<const std::int32_t> tokens,
-                                                         std::span<const std::int32_t> targets,
-                                                         Index sequences) const {
-  std::vector<Var> of_layers;
-  TrainingLoss losses{loss(tape, tokens, targets, sequences, &of_layers), {}};
+  Loss losses{cross_entropy(head(rows), counted), {}};
   for (const Var loss : of_layers)
     losses.of_layers = losses.of_layers ? add(*losses.of_layers, loss) : loss;
   return losses;

@@ -50,18 +50,16 @@ class LanguageModel {
   Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<AttentionStats> stats = {},
              std::span<const std::int32_t> targets = {}) const;
-  /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar. Logits are computed for
-  /// the targets that count alone. Losses of layers are added to `of_layers`, if given.
-  Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
-           Index sequences, std::vector<Var>* of_layers = nullptr) const;
-  /// What training minimises: the mean over the targets that count, and, of layers that have losses
-  /// of their own (see Memory::collect_losses_in), the sum of these means over all tokens.
-  struct TrainingLoss {
+  /// What training minimises: the mean cross-entropy in nats over the targets that count, a scalar,
+  /// and, of layers that have losses of their own (see Memory::collect_losses_in), the sum of these
+  /// means over all tokens.
+  struct Loss {
     Var cross_entropy;
     std::optional<Var> of_layers;
   };
-  TrainingLoss training_loss(Tape& tape, std::span<const std::int32_t> tokens,
-                             std::span<const std::int32_t> targets, Index sequences) const;
+  /// Loss of `targets` [sequences, length]. Logits are computed for the targets that count alone.
+  Loss loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+            Index sequences) const;
 
   /// Appends `tokens` [sequences, length] to `caches`, one cache per layer, and returns their
   /// logits [sequences, length, vocabulary]. `tape` must have been made with the const

@@ -87,7 +87,7 @@ class Generator {
  public:
   Generator(const LanguageModel& model, std::span<const std::int32_t> prompt,
             const GenerationOptions& options)
-      : model_(model), options_(options), prompt_(std::ssize(prompt)), tape_(model.parameters()) {
+      : model_(model), options_(options), prompt_(std::ssize(prompt)) {
     if (prompt.empty()) throw ShapeError("the prompt must have at least one character");
     const Index context = model.plan()->context;
     if (std::ssize(prompt) > context && !options.slide) {
@@ -116,7 +116,11 @@ class Generator {
         result.texts[b].push_back(token);
         if (on_token) on_token(b, token);
       }
-      if (decoder_) result.cache_bytes = std::max(result.cache_bytes, decoder_->cache_bytes());
+      if (options_.cache) {
+        result.cache_bytes = std::max(result.cache_bytes, decoder_->cache_bytes());
+      } else {
+        decoder_.reset();  // the next token goes through the model after the whole text again
+      }
       (i == 0 ? result.prefill_seconds : result.decode_seconds) +=
           std::chrono::duration<double>(Clock::now() - begin).count();
       if (std::ranges::all_of(result.texts, ended)) break;
@@ -133,20 +137,17 @@ class Generator {
   // Logits [sequences, vocabulary] of the next token of each text.
   std::span<const Real> next() {
     // At first all texts equal the prompt, so only one of them goes through the model.
-    const bool one_for_all = options_.cache && !decoder_ && start_ == 0;
+    const bool one_for_all = logits_.empty();
     DecodeOptions options = options_.decode;
     if (one_for_all) options.sequences = 1;
-    if (options_.cache && !decoder_) decoder_.emplace(model_, options);
-    const Index seen = start_ + (decoder_ ? decoder_->length() : 0);
+    if (!decoder_) decoder_.emplace(model_, options);
+    const Index seen = start_ + decoder_->length();
     tokens_.clear();
     for (Index b = 0; b < options.sequences; ++b) {
       const std::vector<std::int32_t>& text = texts_[b];
       tokens_.insert(tokens_.end(), text.begin() + seen, text.end());
     }
-    tape_.reset();
-    const std::span<const Real> logits =
-        decoder_ ? decoder_->feed(tokens_)
-                 : model_.logits(tape_, tokens_, options.sequences).value();
+    const std::span<const Real> logits = decoder_->feed(tokens_);
     // Logits [sequences, T, vocabulary]: the last token's are wanted.
     const Index width = model_.vocabulary(), per_text = std::ssize(logits) / options.sequences;
     logits_.clear();
@@ -161,7 +162,6 @@ class Generator {
   const LanguageModel& model_;
   const GenerationOptions& options_;
   Index prompt_;  // tokens
-  Tape tape_;
   std::optional<Decoder> decoder_;
   std::vector<std::vector<std::int32_t>> texts_;
   Index start_ = 0;  // first token that the model still sees

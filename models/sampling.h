@@ -35,7 +35,7 @@ std::vector<TokenProbability> likeliest_tokens(std::span<const Real> logits, Ind
 struct GenerationOptions {
   SamplingOptions sampling;
   Index tokens = 200;    ///< tokens to add to the prompt
-  bool cache = true;     ///< decode with a KV cache, or run the model over the whole text each time
+  bool cache = true;     ///< keep the KV cache; otherwise rebuild it from the whole text each time
   DecodeOptions decode;  ///< `sequences` texts continue one prompt
   /// A text ends as soon as its new tokens end with one of these.
   std::vector<std::vector<std::int32_t>> stops = {};

@@ -154,8 +154,7 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   tape.profile(profile_ == nullptr ? nullptr : &profile_->ops);
   tape.collect_gradients_in(reducer_.gradients(shard));
   const auto targets = tokens(batch_.targets);
-  const auto [cross_entropy, of_layers] =
-      model_.training_loss(tape, tokens(batch_.inputs), targets, count);
+  const auto [cross_entropy, of_layers] = model_.loss(tape, tokens(batch_.inputs), targets, count);
   // Share of the batch's targets that lie in this shard. If only answers count, a batch may have no
   // targets.
   const double part = static_cast<double>(counted(targets)) /

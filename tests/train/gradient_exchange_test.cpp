@@ -203,8 +203,8 @@ TEST(GradientExchange, HearsOfTheGradientsOfTheLastLayerFirst) {
   tape.when_complete(
       [&](ParameterId parameter) { order.push_back(model.parameters().name(parameter)); });
   const auto length = static_cast<std::size_t>(options.model->context);
-  tape.backward(
-      model.loss(tape, std::span(tokens).first(length), std::span(tokens).subspan(1, length), 1));
+  const std::span<const std::int32_t> text = tokens;
+  tape.backward(model.loss(tape, text.first(length), text.subspan(1, length), 1).cross_entropy);
   ASSERT_EQ(order.size(), model.parameters().size()) << "each once";
   const auto in_layer = [](const std::string& number) {
     return [number](const std::string& name) { return name.find(number) != std::string::npos; };

@@ -45,7 +45,7 @@ TEST(Muon, LeavesTheOtherParametersToAdamW) {
        {std::pair<LanguageModel*, Optimizer*>{&by_muon, &muon}, {&by_adamw, &adamw}}) {
     model->initialize(1);
     Tape tape(&model->parameters());
-    tape.backward(model->loss(tape, tokens, tokens, 1));
+    tape.backward(model->loss(tape, tokens, tokens, 1).cross_entropy);
     optimizer->update(model->parameters(), {.learning_rate = 0.01}, alone());
   }
   const ParameterStore &a = by_muon.parameters(), &b = by_adamw.parameters();

@@ -43,7 +43,8 @@ inline LanguageModel tiny_model(const TrainOptions& options) {
 
 inline double mean_loss(const LanguageModel& model, const Batch& batch) {
   Tape tape(model.parameters());
-  return static_cast<double>(model.loss(tape, batch.inputs, batch.targets, batch.sequences).item());
+  return static_cast<double>(
+      model.loss(tape, batch.inputs, batch.targets, batch.sequences).cross_entropy.item());
 }
 
 }  // namespace headcount
