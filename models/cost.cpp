@@ -15,22 +15,6 @@ Index layers_at(const ModelPlan& model, Index place) {
   return (model->layers - 1 - place) / std::ssize(model->cycle) + 1;
 }
 
-// Adds what `layers` equal layers keep.
-void add_kept(Costs& sum, const AttentionPlan& plan, Count layers) {
-  for (const Kept& kept : cache_parts(plan)) {
-    const Count numbers = layers * kept.numbers();
-    if (kept.per_sequence) {
-      if (kept.block > 0) sum.open_block_elements += numbers;
-    } else if (kept.block > 0) {
-      sum.pooled_elements_per_token +=
-          static_cast<double>(numbers.value()) / static_cast<double>(kept.block);
-    } else {
-      sum.cache_elements_per_token += numbers;
-      if (plan.window > 0) sum.window_elements += numbers * plan.window;
-    }
-  }
-}
-
 // Adds one row for each form; layers with fewer forms count with their last form.
 void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
               const CacheRounding& rounding) {
@@ -58,7 +42,10 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
       row.costs.prefill_attention_macs += layers * one.prefill_macs;
       row.costs.decode_attention_macs += layers * one.decode_macs;
       row.costs.decode_expansion_macs += layers * one.expansion_macs;
-      add_kept(row.costs, attention, layers);
+      for (const Kept& kept : cache_parts(attention)) {
+        if (!kept.per_sequence && kept.block == 0)
+          row.costs.cache_elements_per_token += layers * kept.numbers();
+      }
       for (const Kept& kept : kept_by_block(*model, attention)) {
         const Count weights = layers * Count(kept.heads + 1) * kept.width;  // of a Canon layer
         row.costs.parameters += weights;

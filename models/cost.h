@@ -23,10 +23,7 @@ struct Costs {
   Count decode_attention_macs;     ///< the same of one token at the end of the context
   Count decode_expansion_macs;     ///< to rebuild keys and values of the context from the cache
   Count cache_elements_per_token;  ///< of rows of single tokens, before a window is full
-  double pooled_elements_per_token = 0;  ///< of rows that stand for many tokens: a part of each
-  Count window_elements;                 ///< of full windows
-  Count open_block_elements;             ///< for the tokens of blocks that are still open
-  Count cache_elements;                  ///< at the context
+  Count cache_elements;            ///< at the context
 };
 
 /// Bytes of a number of a state in a cache of any type: states are never rounded.

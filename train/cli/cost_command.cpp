@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -57,12 +56,6 @@ Json per_layer(const CostRow& row, Count Costs::*count) {
              : Json(static_cast<double>(total) / static_cast<double>(row.layers));
 }
 
-// Numbers of pooled rows a token and layer: a row stands for many tokens.
-Json pooled(const CostRow& row) {
-  const double mean = row.costs.pooled_elements_per_token / static_cast<double>(row.layers);
-  return mean == std::floor(mean) ? Json(static_cast<std::int64_t>(mean)) : Json(mean);
-}
-
 constexpr const char* kBytesAt = "cache_bytes_at_";  // begins the key of a long context
 
 // A long context in a heading: "4 k".
@@ -108,10 +101,6 @@ std::vector<Column<CostRow>> columns() {
   add("cache,\nnumbers/\ntoken", "cache_elements_per_token_per_layer",
       &Costs::cache_elements_per_token, kWidth - 1);
   add("", "cache_elements_per_layer", &Costs::cache_elements);
-  all.push_back({"", "pooled_elements_per_token_per_layer",
-                 [](Row row) { return pooled(row).dump(); }, pooled});
-  add("", "window_elements_per_layer", &Costs::window_elements);
-  add("", "open_block_elements_per_layer", &Costs::open_block_elements);
   all.push_back({"cache,\nall layers,\nbytes", "cache_bytes",
                  [](Row row) { return bytes_text(row.cache_bytes); },
                  [](Row row) { return row.cache_bytes.value(); }, false, kWidth});

@@ -76,11 +76,10 @@ TEST_F(CostCommand, NamesTheFractionOfARowTheWindowAndTheOpenBlock) {
       "--layers 2 --dim 64 --heads 4 --context 64 --window 4 --cache-dtype f16 --compress ";
   const json hca = row_with_window(flags + "8", "hca");
   EXPECT_EQ(hca.at("cache_elements_per_token_per_layer"), 32);
-  EXPECT_EQ(hca.at("pooled_elements_per_token_per_layer"), 4);
-  EXPECT_EQ(hca.at("window_elements_per_layer"), 4 * 32);
-  EXPECT_EQ(hca.at("open_block_elements_per_layer"), 7 * 2 * 32);
   EXPECT_EQ(hca.at("cache_bytes"), 2 * (2 * (4 * 32 + 64 * 4) + 4 * 7 * 2 * 32));
-  EXPECT_EQ(row_with_window(flags + "64", "hca").at("pooled_elements_per_token_per_layer"), 0.5);
+  // A block of 64 is one row at the context of 64, and its open block has 63 tokens.
+  EXPECT_EQ(row_with_window(flags + "64", "hca").at("cache_bytes"),
+            2 * (2 * (4 * 32 + 32) + 4 * 63 * 2 * 32));
   const std::string text = cost(flags + "8 --wide").out;
   for (const char* const part :
        {"note: hca: each layer of hca keeps 1/8 of a row of 32 numbers per token, in its window at "
