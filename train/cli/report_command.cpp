@@ -11,6 +11,7 @@
 #include "train/compare/results.h"
 #include "train/run/place.h"
 #include "train/view/report.h"
+#include "train/view/run_curves.h"
 
 namespace headcount {
 
@@ -72,20 +73,16 @@ int report_command(const std::vector<std::string>& arguments, Ranks&) {
       folders.push_back(source);
     }
   }
-  std::vector<RunCurves> runs;
-  if (!folders.empty()) {
-    runs = read_runs(folders);
-    parts.push_back(runs_part(runs));
-  }
-  const Json curves = curves_json(runs);
+  const Json curves = read_runs(folders);
+  if (!folders.empty()) parts.push_back(runs_part(curves));
   if (!page_alone) {
     make_folder(out);
     write_file_durably(out / "curves.json", curves.dump(2) + "\n");
-    write_file_durably(out / "curves.csv", curves_csv(runs));
+    write_file_durably(out / "curves.csv", curves_csv(curves));
   }
   write_file_durably(page, report_page(parts));
   if (format == Format::json || format == Format::csv) {
-    std::cout << (format == Format::json ? curves.dump(2) + "\n" : curves_csv(runs));
+    std::cout << (format == Format::json ? curves.dump(2) + "\n" : curves_csv(curves));
     return 0;
   }
   for (const ReportPart& part : parts) {

@@ -4,6 +4,7 @@
 
 #include "train/compare/number_text.h"
 #include "train/compare/results.h"
+#include "train/view/run_curves.h"
 
 namespace headcount {
 
@@ -71,14 +72,14 @@ ReportPart comparison_part(const Json& results, bool can_try) {
   return part;
 }
 
-ReportPart runs_part(const std::vector<RunCurves>& runs) {
+ReportPart runs_part(const Json& curves) {
   std::vector<std::string> names;
-  for (const RunCurves& run : runs) names.push_back(run.name);
+  for (const Json& run : curves.at("runs")) names.push_back(run.at("run"));
   ReportPart part;
   part.title =
-      (runs.size() == 1 ? "Training run: " : "Training runs: ") + names_or_count(names, "run");
-  part.table = [runs](Format format) { return runs_table(runs, format); };
-  part.data = curves_json(runs);
+      (names.size() == 1 ? "Training run: " : "Training runs: ") + names_or_count(names, "run");
+  part.table = [curves](Format format) { return runs_table(curves, format); };
+  part.data = curves;
   return part;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/view/run_curves.h"
+#include "train/table.h"
 
 /// Reports for people: one HTML file that loads nothing, with the verdicts and tables as text and
 /// the results as JSON, from which its script draws the charts (see report.js).
@@ -31,8 +31,8 @@ struct ReportPart {
 /// offers the training page, which lies in the same folder. Throws DataError for other JSON.
 ReportPart comparison_part(const nlohmann::ordered_json& results, bool can_try = false);
 
-/// Section on training runs side by side.
-ReportPart runs_part(const std::vector<RunCurves>& runs);
+/// Section on training runs side by side, of read_runs.
+ReportPart runs_part(const nlohmann::ordered_json& curves);
 
 /// The page with these sections, at least one. Deterministic.
 std::string report_page(const std::vector<ReportPart>& parts);
