@@ -5,7 +5,6 @@ import { checkSums, withSums } from "../../train/page/checksums.js";
 import { linkOfChoice, readLink } from "../../train/page/link.js";
 import { state } from "../../train/page/state.js";
 import { randomRecall, recallAnswer } from "../../train/page/texts.js";
-import { verdictTexts } from "../../train/page/verdict.js";
 import { unzipped, zipped } from "../../train/page/zip.js";
 
 globalThis.crypto ??= webcrypto; // of node 18
@@ -103,39 +102,6 @@ const tests = {
       .map((name) => ({ name, bytes: new Uint8Array(3) }));
     const archive = new Uint8Array(Buffer.concat(await zipped(files)));
     assert.deepEqual(await unzipped(archive), files.slice(0, 1));
-  },
-  "verdicts are sentences in the page's words"() {
-    const seeds = (values) => values.map((answers, i) =>
-      ({ seed: i + 1, loss: answers, answers, diverged: answers === null }));
-    const asked = { baselines: { guesser: 0.25, commonest: null }, runs: [
-      { spec: "mha", bytes: 64, seeds: seeds([0.9, 0.8]) }, { spec: "mqa", bytes: 16, seeds: [] }] };
-    const verdict = { spec: "mqa", verdict: "enough", cost: 1.25, half_width: null, below: 5, of: 5,
-      diverged: 0 };
-    const of = (change, reply = {}) => verdictTexts({ reference: "mha", undecided: false,
-      tolerance: 5, verdicts: [{ ...verdict, ...change }], ...reply }, asked)
-      .join(" ").replaceAll("\u00a0", " ");
-    assert.equal(of({}), "mqa is enough: 1.3 points fewer right answers than mha (5 of 5 seeds " +
-      "lose less than 5.0), 25 % of its cache.");
-    assert.equal(of({ verdict: "not enough", cost: null, diverged: 2 }),
-      "mqa is not enough: 2 seeds diverged.");
-    assert.equal(of({}, { undecided: true }), "Nothing can be decided: mha, to which the others " +
-      "are compared, has 85.0 % right answers, and 25.0 % are right without a lookup. Train with " +
-      "more steps.");
-    asked.steps = 1500;
-    assert.equal(of({ cost: 5 }, { tolerance: 25 }), "mqa is enough: 5 % more steps than mha (5 " +
-      "of 5 seeds take less than 25 % more), 25 % of its cache.");
-    assert.equal(of({ cost: 95, verdict: "later", below: 0 }, { tolerance: 25 }), "mqa learns " +
-      "later: 95 % more steps than mha (0 of 5 seeds take less than 25 % more).");
-    assert.equal(of({ cost: null, verdict: "later" }), "mqa does not learn in 1,500 steps.");
-    assert.match(of({}, { undecided: true }), /mha, .*, does not learn in 1,500 steps with every/);
-    asked.steps = 0;
-    assert.match(of({ cost: -9 }, { undecided: true }), /mqa, whose cache is smaller, has 9.0 points more/);
-    asked.baselines = null;
-    assert.equal(of({ verdict: "open", cost: -0.01, half_width: 0.02, diverged: 1 },
-      { tolerance: 0.014 }), "mqa is undecided: a loss 0.010 ± 0.020 below that of mha (less than " +
-      "0.014 is enough), 1 seed diverged.");
-    asked.runs[0].seeds = seeds([null]);
-    assert.match(of({}), /mha, .*, has diverged with every seed/);
   },
 };
 

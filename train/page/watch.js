@@ -6,7 +6,6 @@ import { beforePaint, byId, h, on, setText, Views } from "./dom.js";
 import { planningEngine } from "./planning.js";
 import { isBusy, kMostSeeds, state } from "./state.js";
 import { marksLearned, secondsLeft } from "./training.js";
-import { verdictTexts } from "./verdict.js";
 
 const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
 const kBesideTwo = 535; // height of the chart that stands beside the two others
@@ -145,7 +144,7 @@ async function judge() {
           ({ ...record.checks.at(-1), seed: record.seed, learned: record.learned,
             diverged: record.diverged !== "" })) })) };
     texts = await planningEngine().call({ do: "judge", ...asked })
-      .then((reply) => verdictTexts(reply, asked))
+      .then(({ verdicts }) => verdicts)
       .catch(({ message }) => [`These trainings cannot be judged: ${message}`]);
     if (state.runs !== runs || state.phase !== "trained") return; // changed meanwhile
   }

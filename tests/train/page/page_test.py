@@ -385,7 +385,7 @@ def learns_to_recall(reader):
     check("Steps to learn" in reader.text("#cache-chart"), "steps to learn are not drawn")
     reader.until("/(right|wrong)/.test(document.querySelector('.look .judgement')?.textContent)",
                  "a question is asked and judged")
-    reader.until("/steps than mha|is undecided/.test(document.getElementById('verdicts')"
+    reader.until("/ in \\d+ steps|^nothing can be decided/.test(document.getElementById('verdicts')"
                  ".textContent)", "steps are judged")
 
 
@@ -439,7 +439,7 @@ def tells_which_seeds_diverged(reader):
                        "seeds.dispatchEvent(new Event('input'))")
     reader.click("#train")
     reader.wait_for_training()
-    reader.until("/mha, .*, has diverged with every seed/.test("
+    reader.until("/mha, the reference, has no finished run/.test("
                  "document.getElementById('verdicts').textContent)", "the page says so")
     steps = reader.browser.run("return [...document.querySelectorAll('td.step')]"
                                ".map(e => e.textContent)")
@@ -553,7 +553,7 @@ def calls_nothing_enough_too_early(reader):
                        "seeds.dispatchEvent(new Event('input'))")
     reader.click("#train")
     reader.wait_for_training()
-    reader.until("/^Nothing can be decided: .* Train with more steps/.test("
+    reader.until("/^nothing can be decided: .*; train longer/.test("
                  "document.getElementById('verdicts').textContent)", "the page says so")
     check(reader.browser.run("return document.getElementById('more-seeds').hidden"),
           "a sixth seed is offered, five are the most")

@@ -3,7 +3,6 @@
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
 #include "train/page/engine/replies.h"
-#include "train/table.h"
 
 namespace headcount::page {
 
@@ -54,28 +53,9 @@ Json judged(const nlohmann::json& request) {
     return std::ssize(variant.runs) + std::ssize(variant.diverged) < kSeeds.first;
   };
   if (baselines.is_null() && std::ranges::any_of(result.variants, is_short))
-    return {{"verdicts", nullptr}};
+    return {{"verdicts", Json::array()}};
   summarize(result);
-  const VariantResult& than = reference(result);
-  const std::optional<double> limit = tolerance(result);
-  Json verdicts = Json::array();
-  for (const VariantResult& variant : result.variants) {
-    if (!has_verdict(variant, result)) continue;
-    const std::vector<double> costs = deciding_costs(variant, than);
-    const auto& cost = variant.cost;
-    verdicts.push_back(
-        {{"spec", variant.spec},
-         {"verdict", verdict_word(variant.verdict, result.question.metric)},
-         {"cost", cost ? Json(middle_cost(variant, result.question.metric)) : Json()},
-         {"half_width", cost ? or_null(cost->half_width) : Json()},
-         {"below", std::ranges::count_if(costs, [&](double c) { return limit && c < *limit; })},
-         {"of", costs.size()},
-         {"diverged", variant.diverged.size()}});
-  }
-  return {{"reference", than.spec},
-          {"tolerance", or_null(limit)},
-          {"undecided", !result.undecided.empty()},
-          {"verdicts", verdicts}};
+  return {{"verdicts", verdict_clauses(result)}};
 }
 
 }  // namespace headcount::page

@@ -25,13 +25,11 @@ Json text_json(const Corpus& corpus);
 /// characters or says that a prompt leaves no room for an answer.
 Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohmann::json& request);
 
-/// What `compare` would decide about the runs of a page: {"reference": spec, "tolerance",
-/// "undecided": true if nothing can be decided, "verdicts": [{"spec", "verdict", "cost": null if no
-/// run finished, "half_width" or null, "below": seeds that cost less than the tolerance, "of",
-/// "diverged"}]}; "verdicts" is null before there are enough losses. `request` has "runs", [{
-/// "spec", "bytes" of cache per token, "seeds": [{"seed", "step", "loss", "answers", "questions",
-/// "learned": step or 0, "diverged"}]}], "baselines" as a plan has them, null for a text that marks
-/// no answers, and may have "steps", those that runs might take, which compares steps to learn.
+/// What `compare` would say of the runs of a page: {"verdicts": [sentences]}, see verdict_clauses;
+/// none before there are enough losses. `request` has "runs", [{"spec", "bytes" of cache per token,
+/// "seeds": [{"seed", "step", "loss", "answers", "questions", "learned": step or 0, "diverged"}]}],
+/// "baselines" as a plan has them, null for a text that marks no answers, and may have "steps",
+/// those that runs might take, which compares steps to learn.
 Json judged(const nlohmann::json& request);
 
 /// What the KV cache of other people's model costs: "text", as `headcount cost --config` prints it,
