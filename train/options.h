@@ -34,6 +34,10 @@ struct TrainSettings {
   double stop_at_loss = 0;     ///< validation loss below which the run ends; 0: none
   std::string init;            ///< checkpoint folder that the weights start from; empty: random
 
+  /// Returns true if the run is evaluated after this step.
+  bool evaluates_after(Index step) const {
+    return step == steps || (eval_every > 0 && step % eval_every == 0);
+  }
   /// Returns true if the run ends at the first evaluation that shows that it has learned.
   bool stops_when_learned() const { return stop_at_answers > 0 || stop_at_loss > 0; }
   /// Returns true if `evaluation` shows that the run has learned; false without such a mark.

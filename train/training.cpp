@@ -32,9 +32,6 @@ class Training {
 
  private:
   TrainingLog::Position shared_position();
-  bool due(Index every, Index step) const {
-    return step == options_.steps || (every > 0 && step % every == 0);
-  }
   bool ended(Index step) const { return step == options_.steps || outcome_.stopped; }
   void evaluate_model();
   void complete(const StepResult& result);
@@ -59,8 +56,8 @@ TrainingOutcome Training::run() {
   outcome_.stopped = from.stopped(options_);
   // Whether the run had learned is not saved; the same evaluation says so again.
   const bool may_have_learned =
-      options_.stops_when_learned() && from.step > 0 && due(options_.eval_every, from.step);
-  if (from.unevaluated) {
+      options_.stops_when_learned() && from.step > 0 && options_.evaluates_after(from.step);
+  if (from.unevaluated && options_.evaluates_after(from.step)) {
     complete(*from.unevaluated);
   } else if (ended(from.step) || may_have_learned) {
     outcome_.last = {.step = from.step, .loss = std::numeric_limits<double>::quiet_NaN()};
@@ -114,11 +111,12 @@ void Training::complete(const StepResult& result) {
   std::optional<Evaluation> evaluation;
   std::optional<double> loss;
   bool best = false;
-  if (due(options_.eval_every, step)) {
+  if (options_.evaluates_after(step)) {
     try {
       evaluate_model();
     } catch (const InterruptedError&) {
-      log_.save(learner_, result, loss, true);
+      log_.log(result, evaluation, false);
+      log_.save(learner_, result, loss);
       throw;
     }
     evaluation = outcome_.validation;
@@ -132,10 +130,10 @@ void Training::complete(const StepResult& result) {
   log_.log(result, evaluation, outcome_.stopped);
   watch_.observe(result, loss, outcome_.training_seconds);
   const int signal = interrupt_signal(ranks_);
-  const bool saves_best = best && options_.checkpoint_every > 0;
-  if (due(options_.checkpoint_every, step) || outcome_.stopped || saves_best || signal != 0 ||
-      log_.wants_checkpoint())
-    log_.save(learner_, result, loss, false);
+  const Index every = options_.checkpoint_every;
+  if (step == options_.steps || (every > 0 && (best || step % every == 0)) || outcome_.stopped ||
+      signal != 0 || log_.wants_checkpoint())
+    log_.save(learner_, result, loss);
   if (signal != 0 && !ended(step)) stop(signal, "after step " + std::to_string(step));
 }
 

@@ -26,7 +26,7 @@ class TrainingLog {
   /// Place of a run between two steps, where training begins or continues.
   struct Position {
     Index step = 0;  ///< steps done
-    /// Result of the last step, if a signal stopped the evaluation after it.
+    /// The last step, if it was not evaluated: if that is due, a signal stopped the evaluation.
     std::optional<StepResult> unevaluated;
     BestEvaluation best = {};
 
@@ -36,14 +36,12 @@ class TrainingLog {
   virtual Position position() const { return {}; }
 
   /// Logs a step, with the evaluation after it if there was one, and whether the run ends there
-  /// before all its steps.
+  /// before all its steps. A step whose evaluation was stopped is logged again after it.
   virtual void log(const StepResult&, const std::optional<Evaluation>&, bool /*stopped*/) {}
   /// Returns true if the step under way is to end with a checkpoint, even if none is due.
   virtual bool wants_checkpoint() const { return false; }
-  /// Saves a checkpoint after a step, with the validation loss if it was evaluated. `stopped`: a
-  /// signal stopped the evaluation that is due, and the step is not logged yet.
-  virtual void save(const Learner&, const StepResult&, std::optional<double> /*validation_loss*/,
-                    bool /*stopped*/) {}
+  /// Saves a checkpoint after a step, with the validation loss if it was evaluated.
+  virtual void save(const Learner&, const StepResult&, std::optional<double> /*validation_loss*/) {}
   /// Called when the run ends because it diverged.
   virtual void diverged() {}
 };

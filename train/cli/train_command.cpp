@@ -160,8 +160,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
           ? resumed_learner(options, run, corpus.vocabulary)
           : std::pair(named_by("init", [&] { return initial_learner(options, corpus.vocabulary); }),
                       TrainingState{});
-  if (options.steps > steps_before &&
-      TrainingLog::Position{state.step, state.unevaluated, state.best}.stopped(options)) {
+  if (options.steps > steps_before && state.position().stopped(options)) {
     throw UsageError("--steps ", options.steps, ": --stop-after has ended the run in ", run,
                      " at step ", state.step, "; begin a new run");
   }

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "autograd/base/json.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/compare/result_files.h"
 #include "train/interrupt.h"
 #include "train/run/folder.h"
 #include "train/run/loaded.h"
 #include "train/run/provenance.h"
+#include "train/run/state.h"
 
 namespace headcount {
 
@@ -26,18 +25,14 @@ constexpr Index kCurvePoints = 100;
 // Mean training losses over equal stretches of a run, and its evaluations, over all its starts.
 void read_curve(const RunPlan& run, RunResult& result) {
   const Index steps = run.options.steps, stretch = std::max<Index>(1, steps / kCurvePoints);
-  std::ifstream metrics(run.folder / "metrics.jsonl");
   double sum = 0;
   Index count = 0;
-  for (std::string text; std::getline(metrics, text);) {
-    const nlohmann::json line = parse_json(text);
-    const Index step = line.at("step");
-    sum += line.at("loss").get<double>();
+  for (const LoggedStep& at : read_metrics(run.folder)) {
+    const Index step = at.step.step;
+    sum += at.step.loss;
     ++count;
-    if (line.contains("val_loss")) {
-      EvaluationAt& at = result.evaluations.emplace_back(EvaluationAt{step, line["val_loss"], {}});
-      if (line.contains("val_answer_accuracy")) at.answers = line["val_answer_accuracy"];
-    }
+    if (at.validation_loss)
+      result.evaluations.push_back({step, *at.validation_loss, at.answer_accuracy});
     if (step % stretch != 0 && step != steps) continue;
     result.curve_steps.push_back(step);
     result.curve_losses.push_back(sum / static_cast<double>(count));

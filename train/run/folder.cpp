@@ -20,31 +20,20 @@ void write_options(const fs::path& path, const TrainOptions& options) {
   write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
 }
 
-// Length in bytes from which metrics.jsonl is continued: `bytes`, which the newest checkpoint
-// records, or the length of its complete lines if the file is shorter than that.
-std::uint64_t kept_metrics(const fs::path& path, std::uint64_t bytes) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error == std::errc::no_such_file_or_directory) return 0;
-  if (error || size >= bytes) return bytes;
-  return size == 0 ? 0 : read_file(path).rfind('\n') + 1;
-}
-
 }  // namespace
 
 RunFolder::RunFolder(FolderLock lock, const TrainingState& state, Index keep)
     : lock_(std::move(lock)), state_(state), keep_(keep) {
   make_folder(path() / kCheckpoints);
   make_folder(path() / "samples");
-  const fs::path metrics = path() / "metrics.jsonl";
-  metrics_bytes_ = kept_metrics(metrics, state.metrics_bytes);
-  if (metrics_bytes_ < state.metrics_bytes) {
-    lost_metrics_ = metrics.string() + " has only " + std::to_string(metrics_bytes_) + " of the " +
-                    std::to_string(state.metrics_bytes) + " bytes that it had at step " +
-                    std::to_string(state.step) + "; the lines that are missing stay missing";
+  const Index last = state.logged.step.step;
+  if (last < state.step) {
+    lost_metrics_ = metrics_file().string() + " ends at step " + std::to_string(last) +
+                    " instead of " + std::to_string(state.step) +
+                    "; the lines that are missing stay missing";
   }
   // Cuts off the lines of steps after the checkpoint, since they will be trained again.
-  metrics_ = std::make_unique<DurableFile>(metrics, metrics_bytes_);
+  metrics_ = std::make_unique<DurableFile>(metrics_file(), state.logged.end);
 }
 
 RunFolder RunFolder::create(FolderLock lock, const TrainOptions& options,
@@ -78,7 +67,10 @@ fs::path RunFolder::sample(Index step) const {
 
 void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& validation,
                     bool stopped) {
-  nlohmann::ordered_json line = to_json(result);
+  nlohmann::ordered_json line = {{"step", result.step},
+                                 {"loss", result.loss},
+                                 {"lr", result.learning_rate},
+                                 {"grad_norm", result.gradient_norm}};
   if (validation) {
     line["val_loss"] = validation->loss;
     line["val_accuracy"] = validation->accuracy;
@@ -86,41 +78,34 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
   }
   if (stopped) line["stopped"] = true;
   const std::string text = line.dump() + "\n";
-  metrics_->write(text);
-  metrics_bytes_ += text.size();
+  if (result.step == state_.logged.step.step) {  // its line lacks the evaluation
+    const std::string lines = read_file(metrics_file());
+    const std::size_t end = lines.rfind('\n', state_.logged.end - 2) + 1;
+    write_file_durably(metrics_file(), lines.substr(0, end) + text);
+    metrics_ = std::make_unique<DurableFile>(metrics_file(), end + text.size());
+  } else {
+    metrics_->write(text);
+  }
   if (std::exchange(untried_, false)) remove_old();
 }
 
 void RunFolder::save(const Learner& learner, const StepResult& result,
-                     std::optional<double> validation_loss, bool stopped) {
-  if (stopped && state_.unevaluated) return;  // stopped again in the same evaluation
-  TrainingState next = state_;
-  next.step = result.step;
-  next.validation_loss = validation_loss;
-  next.unevaluated = stopped ? std::optional(result) : std::nullopt;
-  if (validation_loss && *validation_loss < next.best.loss)
-    next.best = {next.step, *validation_loss};
-  next.metrics_bytes = metrics_bytes_;
-  const auto save_in = [&](const fs::path& folder) {
-    save_checkpoint(folder, *learner.model, learner.vocabulary, [&](const fs::path& staging) {
-      write_training_state(staging, next, learner.model->parameters(), *learner.optimizer);
-    });
-  };
-  // Written in this order: the metrics, whose length the checkpoint records; the checkpoint; the
-  // file `latest`, which names the checkpoint.
+                     std::optional<double> validation_loss) {
+  if (validation_loss && *validation_loss < state_.best.loss)
+    state_.best = {result.step, *validation_loss};
+  // Written in this order: the metrics up to the checkpoint, the checkpoint, and the file `latest`,
+  // which names it.
   metrics_->flush();
-  const fs::path folder = checkpoint(next.step), again = path() / kCheckpoints / kAgain;
-  if (state_.unevaluated && state_.step == next.step) {
-    erase(again);
-    save_in(again);
-    remove_checkpoint(next.step, again);
-  } else {
-    save_in(folder);
+  if (result.step != state_.step) {
+    const fs::path folder = checkpoint(result.step);
+    save_checkpoint(folder, *learner.model, learner.vocabulary, [&](const fs::path& staging) {
+      write_training_state(staging, result.step, learner.model->parameters(), *learner.optimizer);
+    });
+    write_latest(folder);
+    state_.step = result.step;
   }
-  write_latest(folder);
-  state_ = next;
   wants_checkpoint_ = false;
-  untried_ = !next.validation_loss;
+  untried_ = !validation_loss;
   if (!untried_) remove_old();
 }
 
@@ -135,13 +120,12 @@ void RunFolder::diverged() {
   remove_checkpoint(state_.step);
 }
 
-void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {
+void RunFolder::remove_checkpoint(Index step) const {
   // Renames the folder before it deletes it: half of a checkpoint must not look like a checkpoint.
   const fs::path old = checkpoint(step), removed = path() / kCheckpoints / kRemoved;
   std::error_code error;
   fs::remove_all(removed, error);
   if (!error) fs::rename(old, removed, error);
-  if (!error && !successor.empty()) fs::rename(successor, old, error);
   if (!error) fs::remove_all(removed, error);
   if (error) throw WriteError(old, error.value());
 }

@@ -43,29 +43,27 @@ class RunFolder : public TrainingLog {
   const std::filesystem::path& path() const { return lock_.folder(); }
   std::filesystem::path checkpoint(Index step) const;
   std::filesystem::path sample(Index step) const;
-  /// Note on lines that metrics.jsonl has lost since the newest checkpoint; empty if none are lost.
+  /// Note on lines that metrics.jsonl lacks before the newest checkpoint; empty if it lacks none.
   const std::string& lost_metrics() const { return lost_metrics_; }
 
-  Position position() const override { return {state_.step, state_.unevaluated, state_.best}; }
+  Position position() const override { return state_.position(); }
 
-  /// Appends one line to metrics.jsonl. Nothing in it depends on the clock, so that equal runs have
-  /// equal metrics. Throws WriteError.
+  /// Appends one line to metrics.jsonl, or replaces that of a step whose evaluation was stopped.
+  /// Nothing in it depends on the clock, so that equal runs have equal metrics. Throws WriteError.
   void log(const StepResult& result, const std::optional<Evaluation>& validation,
            bool stopped) override;
 
   /// Makes the step under way end with a checkpoint, even if none is due.
   void want_checkpoint() { wants_checkpoint_ = true; }
-  bool wants_checkpoint() const override { return wants_checkpoint_ || state_.unevaluated; }
+  bool wants_checkpoint() const override { return wants_checkpoint_; }
 
   /// Saves a checkpoint. Once it is on the disk and an evaluation, or the next line of the log, has
   /// shown that its weights give finite losses, older ones are removed, except the best and as many
-  /// of the newest as the setting `keep` says. Throws WriteError, and DataError if the folder of
-  /// checkpoints cannot be read; earlier checkpoints are then still there. A resumed run evaluates
-  /// a step whose evaluation was stopped, logs it and saves it again; until that is whole, the
-  /// checkpoint that it replaces stays. A kill between the two renames that follow leaves the run
-  /// with the checkpoint before.
-  void save(const Learner& learner, const StepResult& result, std::optional<double> validation_loss,
-            bool stopped) override;
+  /// of the newest as the setting `keep` says. The checkpoint of a step whose evaluation was
+  /// stopped is there already. Throws WriteError, and DataError if the folder of checkpoints cannot
+  /// be read; earlier checkpoints are then still there.
+  void save(const Learner& learner, const StepResult& result,
+            std::optional<double> validation_loss) override;
 
   /// Removes the newest checkpoint if its weights gave no loss before the run diverged, so that an
   /// older one is the newest, if there is one. Throws WriteError, DataError.
@@ -73,16 +71,15 @@ class RunFolder : public TrainingLog {
 
  private:
   RunFolder(FolderLock lock, const TrainingState& state, Index keep);
+  std::filesystem::path metrics_file() const { return path() / "metrics.jsonl"; }
   void write_latest(const std::filesystem::path& checkpoint) const;
-  // Removes the checkpoint of a step; `successor`, if not empty, takes its place.
-  void remove_checkpoint(Index step, const std::filesystem::path& successor = {}) const;
+  void remove_checkpoint(Index step) const;
   void remove_old() const;
 
   FolderLock lock_;
-  TrainingState state_;  // of the newest checkpoint
+  TrainingState state_;  // of the newest checkpoint; `logged`: where the run was resumed
   Index keep_;
   std::unique_ptr<DurableFile> metrics_;
-  std::uint64_t metrics_bytes_ = 0;
   std::string lost_metrics_;
   bool wants_checkpoint_ = false;
   bool untried_ = true;  // whether the newest checkpoint has given no loss yet

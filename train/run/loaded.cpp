@@ -80,10 +80,13 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
   if (newest == folder)
     throw DataError("'", folder.string(),
                     "' is a checkpoint itself; name its run for the best one");
-  const std::optional<Index> step = best_step(newest);
-  if (!step)
+  std::vector<LoggedStep> steps = read_metrics(folder);
+  std::erase_if(
+      steps, [&](const LoggedStep& at) { return !is_there(checkpoint_of(folder, at.step.step)); });
+  const Index step = best_of(steps).step;
+  if (step == 0)
     throw DataError("'", folder.string(), "' has no evaluated checkpoint yet; take the newest one");
-  return checkpoint_of(folder, *step);
+  return checkpoint_of(folder, step);
 }
 
 std::filesystem::path require_checkpoint(const std::string& path) {
@@ -199,15 +202,19 @@ std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
   if (!find_checkpoint(folder)) return {initial_learner(options, vocabulary), TrainingState{}};
   const auto load = [&](const std::filesystem::path& checkpoint) {
     Learner learner = learner_at(checkpoint, options, UseOfWeights::resumed);
-    const TrainingState state =
+    const Index step =
         read_training_state(checkpoint, learner.model->parameters(), *learner.optimizer);
-    return std::pair(std::move(learner), state);
+    return std::pair(std::move(learner), TrainingState{step});
   };
   auto newest = load_newest(folder, load);
-  const Index step = newest.second.step;
-  if (step > options.steps)
-    throw DataError(folder.string(), " has a checkpoint of step ", step, ", but its `steps` are ",
-                    options.steps, "; give config.json the number that it was trained with");
+  TrainingState& state = newest.second;
+  if (state.step > options.steps)
+    throw DataError(folder.string(), " has a checkpoint of step ", state.step,
+                    ", but its `steps` are ", options.steps,
+                    "; give config.json the number that it was trained with");
+  const std::vector<LoggedStep> steps = read_metrics(folder, state.step);
+  state.best = best_of(steps);
+  if (!steps.empty()) state.logged = steps.back();
   return newest;
 }
 

@@ -37,7 +37,7 @@ constexpr const char* kNames[] = {kResult,         kUnfinished,  kFailed,   kRou
 
 // Returns true for the name of a checkpoint, of a sample, or of another entry of their folders.
 bool is_of_steps(const fs::path& name) {
-  if (name == "latest" || name == kRemoved || name == kAgain) return true;
+  if (name == "latest" || name == kRemoved) return true;
   return step_of(name.stem()) && (!name.has_extension() || name.extension() == ".txt");
 }
 

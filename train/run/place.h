@@ -7,8 +7,8 @@
 
 namespace headcount {
 
-/// Names in checkpoints/: a checkpoint about to be removed, and one about to replace another.
-inline constexpr const char *kRemoved = ".removed", *kAgain = ".again";
+/// Name in checkpoints/ of a checkpoint about to be removed.
+inline constexpr const char* kRemoved = ".removed";
 
 /// Files in the folder of a comparison's run: see train/compare/result_files.h and rounded.h.
 inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json",

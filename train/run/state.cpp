@@ -7,6 +7,7 @@
 #include "autograd/base/json.h"
 #include "autograd/tape.h"
 #include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
 
 namespace headcount {
@@ -18,18 +19,46 @@ constexpr const char* kState = "trainer_state.json";
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const StepResult& result) {
-  return {{"step", result.step},
-          {"loss", result.loss},
-          {"lr", result.learning_rate},
-          {"grad_norm", result.gradient_norm}};
+std::vector<LoggedStep> read_metrics(const std::filesystem::path& folder, Index last) {
+  const std::filesystem::path file = folder / "metrics.jsonl";
+  std::error_code none;
+  const bool begun = std::filesystem::file_size(file, none) > 0 && !none;
+  const std::string text = begun ? read_file(file) : "";
+  std::vector<LoggedStep> steps;
+  for (std::size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
+    const std::string name = file.string() + ", line " + std::to_string(steps.size() + 1) +
+                             ", is damaged; remove the file to go on without it";
+    steps.push_back(read_json(text.substr(from, end - from), name, [&](const nlohmann::json& line) {
+      const auto value = [&](const char* key) {
+        return line.contains(key) ? std::optional(line[key].get<double>()) : std::nullopt;
+      };
+      return LoggedStep{{line.at("step"), line.at("loss"), line.at("lr"), line.at("grad_norm")},
+                        value("val_loss"),
+                        value("val_answer_accuracy"),
+                        end + 1};
+    }));
+    if (steps.back().step.step <= last) continue;
+    steps.pop_back();
+    break;
+  }
+  return steps;
 }
 
-StepResult step_from(const nlohmann::json& line) {
-  return {line.at("step"), line.at("loss"), line.at("lr"), line.at("grad_norm")};
+BestEvaluation best_of(std::span<const LoggedStep> steps) {
+  BestEvaluation best;
+  for (const LoggedStep& at : steps) {
+    if (at.validation_loss && *at.validation_loss < best.loss)
+      best = {at.step.step, *at.validation_loss};
+  }
+  return best;
 }
 
-void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
+TrainingLog::Position TrainingState::position() const {
+  const bool unevaluated = step > 0 && logged.step.step == step && !logged.validation_loss;
+  return {step, unevaluated ? std::optional(logged.step) : std::nullopt, best};
+}
+
+void write_training_state(const std::filesystem::path& folder, Index step,
                           const ParameterStore& parameters, const Optimizer& optimizer) {
   std::vector<TensorSource> tensors;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -45,26 +74,12 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
     }
   }
   write_safetensors(folder / kMoments, tensors);
-  nlohmann::ordered_json json = {{"step", state.step},
-                                 {"metrics_bytes", state.metrics_bytes},
-                                 {"val_loss", nullptr},
-                                 {"best_step", nullptr},
-                                 {"best_val_loss", nullptr}};
-  if (state.best.step > 0)
-    json.update({{"best_step", state.best.step}, {"best_val_loss", state.best.loss}});
-  if (state.validation_loss) json["val_loss"] = *state.validation_loss;
-  if (state.unevaluated) json["unevaluated"] = to_json(*state.unevaluated);
+  const nlohmann::json json = {{"step", step}};
   write_file_durably(folder / kState, json.dump(2) + "\n");
 }
 
-std::optional<Index> best_step(const std::filesystem::path& folder) {
-  const nlohmann::json state = parse_json(read_file(folder / kState));
-  if (state.value("best_step", nlohmann::json()).is_null()) return std::nullopt;
-  return whole_number(state, "best_step");
-}
-
-TrainingState read_training_state(const std::filesystem::path& folder,
-                                  const ParameterStore& parameters, const Optimizer& optimizer) {
+Index read_training_state(const std::filesystem::path& folder, const ParameterStore& parameters,
+                          const Optimizer& optimizer) {
   require_sums(folder, std::array<std::string, 2>{kMoments, kState});
   const Safetensors file = open_safetensors(folder / kMoments);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -76,15 +91,8 @@ TrainingState read_training_state(const std::filesystem::path& folder,
     }
   }
   const std::filesystem::path path = folder / kState;
-  return read_json(read_file(path), path.string(), [](const nlohmann::json& json) {
-    TrainingState state;
-    state.step = whole_number(json, "step");
-    state.metrics_bytes = static_cast<std::uint64_t>(whole_number(json, "metrics_bytes"));
-    if (!json.at("best_step").is_null())
-      state.best = {whole_number(json, "best_step"), json.at("best_val_loss")};
-    if (json.contains("unevaluated")) state.unevaluated = step_from(json["unevaluated"]);
-    return state;
-  });
+  return read_json(read_file(path), path.string(),
+                   [](const nlohmann::json& json) { return whole_number(json, "step"); });
 }
 
 }  // namespace headcount

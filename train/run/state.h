@@ -1,44 +1,50 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "autograd/parameters.h"
-#include "train/evaluation.h"
-#include "train/trainer.h"
+#include "train/training.h"
 
 namespace headcount {
 
-/// The state of a training run in a checkpoint, besides the model: these numbers
-/// (trainer_state.json) and the optimizer's moments (optimizer.safetensors). Random numbers are
-/// functions of seed and step, so a run continues from here to the same bits.
-struct TrainingState {
-  Index step = 0;                         ///< steps done
-  std::uint64_t metrics_bytes = 0;        ///< length of metrics.jsonl after that step
-  std::optional<double> validation_loss;  ///< if the step ended with an evaluation; not read back
-  BestEvaluation best;                    ///< of those that were saved with a checkpoint
-  /// The step, if a signal stopped the evaluation after it: it has no line in metrics.jsonl yet.
-  std::optional<StepResult> unevaluated;
+/// A step in metrics.jsonl, with the evaluation after it if there was one.
+struct LoggedStep {
+  StepResult step;
+  std::optional<double> validation_loss = {}, answer_accuracy = {};
+  std::uint64_t end = 0;  ///< length of the file up to here, bytes
 };
+/// Steps up to `last` in the whole lines of metrics.jsonl of the run in `folder`; none without the
+/// file. Throws DataError that names the file.
+std::vector<LoggedStep> read_metrics(const std::filesystem::path& folder,
+                                     Index last = std::numeric_limits<Index>::max());
+/// The evaluation of `steps` with the lowest loss.
+BestEvaluation best_of(std::span<const LoggedStep> steps);
 
-/// A line of metrics.jsonl, without the fields of an evaluation.
-nlohmann::ordered_json to_json(const StepResult& result);
-/// A step from its line. Throws nlohmann::json::exception.
-StepResult step_from(const nlohmann::json& line);
+/// The state of a training run in a checkpoint, besides the model: the number of steps
+/// (trainer_state.json), what metrics.jsonl says up to there, and the optimizer's moments
+/// (optimizer.safetensors). Random numbers are functions of seed and step, so a run continues from
+/// here to the same bits.
+struct TrainingState {
+  Index step = 0;          ///< steps done
+  LoggedStep logged = {};  ///< the last line of metrics.jsonl up to there
+  BestEvaluation best = {};
+
+  TrainingLog::Position position() const;
+};
 
 /// Writes trainer_state.json and optimizer.safetensors into `folder`. Throws WriteError, and
 /// NonFiniteError if a moment is NaN or infinite.
-void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
+void write_training_state(const std::filesystem::path& folder, Index step,
                           const ParameterStore& parameters, const Optimizer& optimizer);
 
-/// Step of the checkpoint with the lowest validation loss, as the one in `folder` records it; none
-/// if no evaluation was saved before. Throws DataError.
-std::optional<Index> best_step(const std::filesystem::path& folder);
-
-/// Reads trainer_state.json, and the moments in optimizer.safetensors into `optimizer`. Throws
-/// DataError that names the file, also if a moment is NaN or infinite.
-TrainingState read_training_state(const std::filesystem::path& folder,
-                                  const ParameterStore& parameters, const Optimizer& optimizer);
+/// Reads the steps done in trainer_state.json, and the moments in optimizer.safetensors into
+/// `optimizer`. Throws DataError that names the file, also if a moment is NaN or infinite.
+Index read_training_state(const std::filesystem::path& folder, const ParameterStore& parameters,
+                          const Optimizer& optimizer);
 
 }  // namespace headcount

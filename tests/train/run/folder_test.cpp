@@ -37,7 +37,7 @@ class RunFolderOnABadDisk : public testing::Test {
     StepResult result;
     result.step = step;
     folder.log(result, std::nullopt, false);
-    folder.save(learner_, result, std::nullopt, false);
+    folder.save(learner_, result, std::nullopt);
   }
 
   TrainOptions options_ = resolve_training(Given(
@@ -97,7 +97,7 @@ TEST_F(RunFolderOnABadDisk, RemovesOldCheckpointsOnlyOnceTheNewOneIsThere) {
   save(folder, 4);
   EXPECT_FALSE(fs::exists(folder.checkpoint(1)));
   EXPECT_TRUE(fs::exists(folder.checkpoint(3)));
-  folder.save(learner_, {.step = 5}, 2.0, false);  // with a validation loss
+  folder.save(learner_, {.step = 5}, 2.0);  // with a validation loss
   EXPECT_FALSE(fs::exists(folder.checkpoint(3)));
   EXPECT_TRUE(fs::exists(folder.checkpoint(4)));
 }
