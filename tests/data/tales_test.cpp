@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 
+#include "data/corpus.h"
 #include "data/every_story.h"
 
 namespace headcount {
@@ -292,27 +293,6 @@ TEST(Tales, KeepToTheNumbersAskedFor) {
   }));
 }
 
-TEST(Tales, AreAScreenfulByDefault) {
-  double characters = 0;
-  std::size_t longest = 0;
-  for (std::uint32_t i = 0; i < 1000; ++i) {
-    const std::size_t size = tell_tale({}, random_chooser({1, 2, i})).text.size();
-    characters += static_cast<double>(size);
-    longest = std::max(longest, size);
-  }
-  EXPECT_GT(characters / 1000, 150);
-  EXPECT_LT(characters / 1000, 256);
-  EXPECT_LE(longest, 300u);
-}
-
-TEST(Tales, NamesAreDistinct) {
-  const auto& names = tales_names();
-  std::set<std::string_view> all(names.people.begin(), names.people.end());
-  all.insert(names.things.begin(), names.things.end());
-  all.insert(names.places.begin(), names.places.end());
-  EXPECT_EQ(all.size(), 12u + 16 + 12);
-}
-
 TEST(Tales, NatsAreExactOverAllStories) {
   const TalesNames names = {.people = {"Ann", "Anna", "Tom"},
                             .things = {"map", "cup"},
@@ -332,6 +312,16 @@ TEST(Tales, NatsAreExactOverAllStories) {
     EXPECT_GT(all.size(), 30u);
     EXPECT_GT(expect_exact_nats(all), 3);
   }
+}
+
+// All texts as they are by default, in which every letter counts.
+TEST(CorpusDefaults, AreTheSameTextEverywhere) {
+  EXPECT_EQ(load_corpus("tales").sha256,
+            "646380304c9f5638b56f9d60e2135064f87798261dd688b540bc7197867224bc");
+  EXPECT_EQ(load_corpus("lookup").sha256,
+            "162f727440bfdcac1dc5e77a90889252b238a7d735b7a468ef79d3975e1c3d08");
+  EXPECT_EQ(load_corpus("mqar").sha256,
+            "014d4ce3121ce11d5b51669d500bd37e9b9dd82a09d269f7ae7f2d2a11e5ec47");
 }
 
 }  // namespace

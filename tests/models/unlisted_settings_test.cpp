@@ -1,4 +1,4 @@
-// programs: unlisted_settings
+// programs: own_kinds
 // label: unsanitized
 // A setting or a weight that somebody adds to an attention later: folders of other programs, which
 // know nothing of it, do not lose it.

@@ -45,34 +45,6 @@ TEST_P(EveryAttention, CausalPrefixDoesNotDependOnWhatFollows) {
   }));
 }
 
-// Bytes of a forward and a backward pass, with the losses of the layer's own.
-std::size_t step_memory(Layer& layer, Index length) {
-  Tape tape(&layer.store);
-  layer.store.clear_gradients();
-  const Index dim = layer.config.dim;
-  const Var x = tape.leaf({1, length, dim}, normal_values(0, length * dim));
-  std::vector<Var> losses;
-  Memory memory;
-  memory.collect_losses_in(losses);
-  Var loss = sum(layer.attention->forward(x, memory));
-  for (const Var own : losses) loss = loss + own;
-  tape.backward(loss);
-  return tape.memory_capacity();
-}
-
-// Tapes take memory in blocks, of which the last may be half empty. Numbers for each pair of tokens
-// would make it 16 times as much.
-TEST_P(EveryAttention, TakesMemoryThatGrowsLinearlyWithTheText) {
-  LayerConfig config = small_config(kind());
-  config.causal = true;
-  config.max_positions = 2048;
-  Layer layer(config);
-  const double growth =
-      static_cast<double>(step_memory(layer, 2048)) / static_cast<double>(step_memory(layer, 512));
-  EXPECT_GT(growth, 2);
-  EXPECT_LT(growth, 7);
-}
-
 TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthers) {
   if (!attends() || sees_all_before(*GetParam())) {
     const Layer layer(small_config(kind()));

@@ -19,7 +19,8 @@ const runs = [
 const engine = load(wasm);
 for (const settings of runs) {
   const flags = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, String(value)]);
-  execFileSync(program, ["train", ...flags, "--threads", "1", "--out", folder, "--force", "--quiet"]);
+  execFileSync(program, ["train", ...flags, "--eval-characters", "2k", "--threads", "1", "--out",
+    folder, "--force", "--quiet"]);
   const expected = readFileSync(`${folder}/metrics.jsonl`, "utf8").trim().split("\n");
   engine.call({ do: "start", settings });
   let greatest = 0;

@@ -1,3 +1,4 @@
+// label: unsanitized
 // headcount ask and headcount data: questions of built-in texts, and the texts.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// label: unsanitized
 // Outputs that are closed, broken, or lead to a terminal.
 #include <fcntl.h>
 #include <stdlib.h>
@@ -58,7 +59,8 @@ std::string on_terminal(const TrainFolder& folder, const std::string& line, cons
   const int open_end = open(name.c_str(), O_RDWR | O_NOCTTY);
   EXPECT_EQ(ioctl(open_end, TIOCSWINSZ, &size), 0);
   setenv("TERM", type, 1);
-  const pid_t child = start_program(words(line), folder.path(), folder / "out", name);
+  const pid_t child =
+      start_process(HEADCOUNT_PROGRAM, words(line), folder.path(), folder / "out", name);
   close(open_end);  // reading ends once the program has closed its own
   std::string text;
   char bytes[4096];
