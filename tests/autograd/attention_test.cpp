@@ -203,25 +203,6 @@ TEST(Attention, MeasuresTheMeanEntropyOfItsRowsWhereAsked) {
     ASSERT_NEAR(static_cast<double>(stats.weights[i]), weights[i], kAttentionTolerance) << i;
 }
 
-std::size_t memory_at(Index length) {
-  Tape tape;
-  const AttentionInputs inputs({1, length, 4, 8}, {1, length, 2, 8}, 8);
-  const Var q = tape.leaf(inputs.q_shape, inputs.q), k = tape.leaf(inputs.k_shape, inputs.k);
-  const Var v = tape.leaf(inputs.v_shape, inputs.v);
-  tape.backward(attention(q, k, v, {}));
-  return tape.memory_capacity();
-}
-
-TEST(Attention, TakesMemoryThatGrowsLinearlyWithLength) {
-  for (const Index length : {512, 1024}) {
-    const double growth =
-        static_cast<double>(memory_at(2 * length)) / static_cast<double>(memory_at(length));
-    EXPECT_LT(growth, 2.5);
-    EXPECT_LT(memory_at(length), static_cast<std::size_t>(length * length) * sizeof(Real))
-        << "less than one matrix of scores";
-  }
-}
-
 // Memory for gradients is used again: the first pass leaves numbers other than 0 in it.
 TEST(Attention, KeysThatNoQuerySeesGetNoGradientWhateverTheirMemoryHeld) {
   const AttentionInputs inputs({1, 2, 1, 4}, {1, 200, 1, 4}, 4);
