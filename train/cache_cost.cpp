@@ -42,10 +42,8 @@ std::vector<Column<Group>> layer_columns() {
                          [of](const Group& g) { return decimal_text(of(*g.layer)); },
                          [of](const Group& g) { return json_number(of(*g.layer)); }};
   };
-  return {{"layers", "layers", [](const Group& g) { return std::to_string(g.layers); },
-           [](const Group& g) { return Json(g.layers); }, false, 6},
-          {"keep", "kind", [](const Group& g) { return g.layer->kind; },
-           [](const Group& g) { return Json(g.layer->kind); }, true, 16},
+  return {{"layers", "layers", {}, [](const Group& g) { return Json(g.layers); }, false, 6},
+          {"keep", "kind", {}, [](const Group& g) { return Json(g.layer->kind); }, true, 16},
           number("numbers a token", "numbers_per_token",
                  [](const CachedLayer& layer) { return layer.per_token(); }),
           number("once a sequence", "numbers_once",
@@ -117,9 +115,8 @@ Index ConfigCost::longest_context() const {
 
 std::vector<Column<CostAt>> ConfigCost::columns() const {
   using At = const CostAt&;
-  std::vector<Column<CostAt>> all = {{"context", "context",
-                                      [](At at) { return std::to_string(at.context); },
-                                      [](At at) { return Json(at.context); }, false, 9}};
+  std::vector<Column<CostAt>> all = {
+      {"context", "context", {}, [](At at) { return Json(at.context); }, false, 9}};
   const auto add = [&](std::string heading, std::string key, std::function<double(At)> of) {
     all.push_back({std::move(heading), std::move(key), [of](At at) { return binary_text(of(at)); },
                    [of](At at) { return json_number(of(at)); }});
@@ -138,9 +135,9 @@ std::vector<Column<CostAt>> ConfigCost::columns() const {
     add("on each of\n" + std::to_string(question_.shards) + " GPUs", "shard_bytes",
         [](At at) { return *at.shard; });
   if (first.batch_that_fits)
-    all.push_back({"batch\nthat fits", "batch_that_fits",
-                   [](At at) { return std::to_string(*at.batch_that_fits); },
-                   [](At at) { return Json(*at.batch_that_fits); }});
+    all.push_back({"batch\nthat fits", "batch_that_fits", {}, [](At at) {
+                     return Json(*at.batch_that_fits);
+                   }});
   for (std::size_t i = 0; i < first.others.size(); ++i)
     add("if " + first.others[i].first, "if_" + first.others[i].first,
         [i](At at) { return at.others[i].second; });

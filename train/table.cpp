@@ -5,6 +5,7 @@
 
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -36,6 +37,13 @@ TextColumn markdown_column(const TextColumn& column, std::size_t headings) {
 }
 
 }  // namespace
+
+std::string cell_text(const nlohmann::ordered_json& value, int decimals) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) return value;
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  return number_text(value, value.is_number_float() ? decimals : 0);
+}
 
 std::string laid_out(const std::vector<TextColumn>& columns, Format format, std::size_t headings) {
   if (format == Format::markdown) {

@@ -18,13 +18,18 @@ enum class Format { text, json, csv, markdown };
 
 template <class Row>
 struct Column {
-  std::string heading;  ///< for people; "\n" between its lines
-  std::string key;      ///< for programs
-  std::function<std::string(const Row&)> text;
+  std::string heading;                                      ///< for people; "\n" between its lines
+  std::string key;                                          ///< for programs
+  std::function<std::string(const Row&)> text;              ///< null: cell_text of the value
   std::function<nlohmann::ordered_json(const Row&)> value;  ///< null if there is none
   bool words = false;                                       ///< left-aligned text, not numbers
   std::size_t width = 0;  ///< least width of the text, so that tables of several calls look alike
+  int decimals = 0;       ///< of fractions in cell_text
 };
+
+/// A value as a cell of a table: null as a dash, booleans as yes or no, fractions with this number
+/// of decimals.
+std::string cell_text(const nlohmann::ordered_json& value, int decimals);
 
 /// The `columns` with these keys, in the order of `keys`; keys without a column are passed over.
 template <class Row>
@@ -76,7 +81,10 @@ std::string text_table(const std::vector<Column<Row>>& columns, const std::vecto
     text.cells = lines_from_below(column.heading, static_cast<std::size_t>(breaks) + 1);
     text.words = column.words;
     text.width = column.width;
-    for (const Row& row : rows) text.cells.push_back(column.text(row));
+    for (const Row& row : rows) {
+      text.cells.push_back(column.text ? column.text(row)
+                                       : cell_text(column.value(row), column.decimals));
+    }
   }
   return laid_out(laid, format, static_cast<std::size_t>(breaks) + 1);
 }

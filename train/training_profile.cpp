@@ -7,6 +7,7 @@
 
 #include "autograd/base/text.h"
 #include "train/table.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -56,35 +57,25 @@ double seconds_per_step(const TrainingProfile& profile) {
 
 std::vector<Column<Row>> columns(const TrainingProfile& profile) {
   using Json = nlohmann::ordered_json;
-  std::vector<Column<Row>> all = {{"per step", "part", [](const Row& row) { return row.part; },
-                                   [](const Row& row) { return row.part; }, true, 16}};
-  const auto add = [&](const char* heading, const char* key, int decimals, auto figure,
-                       std::size_t width, double unit = 1) {
-    const auto get = [=](const Row& row) -> std::optional<double> { return figure(row); };
-    all.push_back({heading, key,
-                   [=](const Row& row) {
-                     return get(row) ? formatted("%.*f", decimals, unit * *get(row)) : "-";
-                   },
-                   [=](const Row& row) { return get(row) ? Json(*get(row)) : Json(); }, false,
-                   width});
+  std::vector<Column<Row>> all = {
+      {"per step", "part", {}, [](const Row& row) { return Json(row.part); }, true, 16}};
+  const auto add = [&](const char* heading, const char* key, int decimals, std::size_t width,
+                       std::function<Json(const Row&)> figure) {
+    all.push_back({heading, key, {}, std::move(figure), false, width, decimals});
   };
-  add(
-      "calls", "calls", 0, [](const Row& row) { return row.calls; }, 5);
-  add(
-      "forward ms", "forward_ms", 3, [](const Row& row) { return 1e3 * row.forward; }, 10);
-  add(
-      "backward ms", "backward_ms", 3, [](const Row& row) { return 1e3 * row.backward; }, 11);
-  add(
-      "share %", "share", 1,
-      [whole = seconds_per_step(profile)](const Row& row) {
-        return whole > 0 ? row.seconds() / whole : 0;
-      },
-      7, 100);
-  add(
-      "GFLOP/s", "gflops", 1, [](const Row& row) { return rate(2 * row.macs, row.seconds()); }, 8);
-  add(
-      "GB/s", "gigabytes_per_second", 1,
-      [](const Row& row) { return rate(row.bytes, row.seconds()); }, 6);
+  add("calls", "calls", 0, 5, [](const Row& row) { return row.calls; });
+  add("forward ms", "forward_ms", 3, 10, [](const Row& row) { return 1e3 * row.forward; });
+  add("backward ms", "backward_ms", 3, 11, [](const Row& row) { return 1e3 * row.backward; });
+  add("share %", "share", 1, 7, [whole = seconds_per_step(profile)](const Row& row) {
+    return whole > 0 ? row.seconds() / whole : 0;
+  });
+  all.back().text = [share = all.back().value](const Row& row) {
+    return number_text(100 * share(row).get<double>(), 1);
+  };
+  add("GFLOP/s", "gflops", 1, 8,
+      [](const Row& row) { return or_null(rate(2 * row.macs, row.seconds())); });
+  add("GB/s", "gigabytes_per_second", 1, 6,
+      [](const Row& row) { return or_null(rate(row.bytes, row.seconds())); });
   return all;
 }
 

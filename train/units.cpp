@@ -1,6 +1,7 @@
 #include "train/units.h"
 
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "autograd/base/settings.h"
@@ -18,6 +19,34 @@ std::string short_number(double value, double base, const std::array<const char*
 }
 
 }  // namespace
+
+std::string number_text(double value, int decimals) {
+  const std::string text = formatted("%.*f", decimals, std::abs(value));
+  const bool zero = text.find_first_not_of("0.") == std::string::npos;
+  return (std::signbit(value) && !zero ? "-" : "") + text;
+}
+
+std::string signed_text(double value, int decimals) {
+  const std::string text = number_text(value, decimals);
+  return (text.starts_with('-') ? "" : "+") + text;
+}
+
+std::string half_width_text(const Estimate& estimate, int decimals, double unit) {
+  return estimate.half_width ? " +- " + number_text(unit * *estimate.half_width, decimals) : "";
+}
+
+std::string estimate_text(const Estimate& estimate, int decimals, double unit) {
+  return number_text(unit * estimate.mean, decimals) + half_width_text(estimate, decimals, unit);
+}
+
+std::string list_text(const std::vector<std::string>& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) out += i + 1 == words.size() ? " and " : ", ";
+    out += words[i];
+  }
+  return out;
+}
 
 std::string decimal_text(double value) {
   return short_number(value, 1000, {"", "K", "M", "G", "T", "P", "E"});

@@ -2,11 +2,24 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "autograd/base/real.h"
+#include "train/statistics.h"
 
-/// Numbers with units, as commands show and read them.
+/// Numbers, with units and intervals, as commands show and read them, in ASCII.
 namespace headcount {
+
+/// `value` with this number of decimals; zero has no sign: "1234.5".
+std::string number_text(double value, int decimals = 0);
+/// `value` with its sign: "+0.0012" or "-0.0012".
+std::string signed_text(double value, int decimals);
+/// Half width of the interval times `unit`, " +- 0.0012"; empty without an interval.
+std::string half_width_text(const Estimate& estimate, int decimals, double unit = 1);
+/// Mean and half width of the interval, both times `unit`: "0.2449 +- 0.0012".
+std::string estimate_text(const Estimate& estimate, int decimals, double unit = 1);
+/// List of words in a sentence: "a", "a and b", "a, b and c".
+std::string list_text(const std::vector<std::string>& words);
 
 /// A number with a unit of thousands: up to 99,999 as it is, then four digits: "12.58 M".
 std::string decimal_text(double value);

@@ -14,29 +14,14 @@
 
 namespace headcount {
 
-const CommandHelp kAskHelp = {
-    "ask", "Ask a model questions of its text, or your own, and show what it answers.",
-    "  headcount ask --from runs/mha\n"
-    "  headcount ask --from runs/tales-mha --text \"Tom is in the mill. Where is Tom? In the \"\n"
-    "  echo \"Tom is in the \" | headcount ask --from runs/tales-mha --text -\n"};
-
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::vector<Flag> kAskFlags = {
-    {"from", "run folder or checkpoint folder", true},
-    kBestFlag,
-    {"text", "your question, up to where the answer begins; -: the line on standard input", true},
-    kAllowNonFinite,
-    kFormatFlag};
-
-const SettingList& ask_settings() {
-  static const SettingList list =
-      settings_in(Scope::sampling,
-                  {{"questions", "number of questions of the model's text", WholeRange{1, 1000}, 5},
-                   threads_setting()});
-  return list;
+SettingList ask_settings() {
+  return settings_in(Scope::sampling, {{"questions", "number of questions of the model's text",
+                                        WholeRange{1, 1000}, 5},
+                                       threads_setting()});
 }
 
 // What the model answers to a question: its likeliest text, and the probabilities of the likeliest
@@ -97,10 +82,7 @@ std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
     if (text == "-" && !std::getline(std::cin, text))
       throw UsageError("--text - finds no line on standard input; give one");
     const std::vector<std::int32_t> prompt = encode_flag("text", text, run);
-    if (std::ssize(prompt) > context) {
-      throw UsageError("--text has ", prompt.size(), " characters, the context holds ", context,
-                       "; shorten it");
-    }
+    require_room("text", prompt, run, "");
     return {answer(*run.model, run.vocabulary, prompt,
                    std::min(kLongest, context - std::ssize(prompt) + 1))};
   }
@@ -168,18 +150,9 @@ void print_all(const std::vector<Answered>& answers, const Vocabulary& vocabular
             << " of " << answers.size() << " right\n";
 }
 
-}  // namespace
-
-void print_questions(const LanguageModel& model, const Corpus& corpus, Index count) {
-  print_about(corpus.name);
-  print_all(answers_to_stories(model, corpus, count), corpus.vocabulary);
-}
-
-int ask_command(const std::vector<std::string>& arguments, Ranks&) {
-  const CommandLine line = parse_command_line(arguments, kAskHelp, ask_settings(), kAskFlags);
-  if (line.has("help")) return 0;
-  const Format format = output_format(line);
-  const Given given = flags_given(line, ask_settings());
+int ask_command(const Call& call) {
+  const CommandLine& line = call.line;
+  const Given given = flags_given(call);
   if (line.has("text") && given.has("questions"))
     throw UsageError("--questions counts those of the model's text; leave it out beside --text");
   use_threads(given);
@@ -187,7 +160,7 @@ int ask_command(const std::vector<std::string>& arguments, Ranks&) {
   const std::vector<Answered> answers = answers_of(line, run, given);
   Json all = Json::array();
   for (const Answered& answered : answers) all.push_back(to_json(answered, run.vocabulary));
-  if (print_data(format, {{"answers", all}}, all)) return 0;
+  if (print_data(call.format, {{"answers", all}}, all)) return 0;
   if (line.has("text")) {
     print(answers.front(), run.vocabulary);
   } else {
@@ -196,5 +169,25 @@ int ask_command(const std::vector<std::string>& arguments, Ranks&) {
   }
   return 0;
 }
+
+}  // namespace
+
+void print_questions(const LanguageModel& model, const Corpus& corpus, Index count) {
+  print_about(corpus.name);
+  print_all(answers_to_stories(model, corpus, count), corpus.vocabulary);
+}
+
+const Command kAskCommand = {
+    {"ask", "Ask a model questions of its text, or your own, and show what it answers.",
+     "  headcount ask --from runs/mha\n"
+     "  headcount ask --from runs/tales-mha --text \"Tom is in the mill. Where is Tom? In the \"\n"
+     "  echo \"Tom is in the \" | headcount ask --from runs/tales-mha --text -\n"},
+    ask_settings,
+    {{"from", "run folder or checkpoint folder", true},
+     kBestFlag,
+     {"text", "your question, up to where the answer begins; -: the line on standard input", true},
+     kAllowNonFinite,
+     kFormatFlag},
+    ask_command};
 
 }  // namespace headcount

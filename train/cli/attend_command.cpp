@@ -6,19 +6,11 @@
 #include "autograd/base/text.h"
 #include "models/attention_map.h"
 #include "models/checkpoint/durable.h"
-#include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/cli/use_threads.h"
 
 namespace headcount {
-
-const CommandHelp kAttendHelp = {
-    "attend", "Draw the attention weights of each head over a text, darker where they are greater.",
-    "  headcount attend --from runs/mha\n"
-    "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
-    "--format json\n"
-    "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --cache-dtype int2\n"};
 
 namespace {
 
@@ -27,26 +19,18 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<const char*, 5> kShades = {"·", "░", "▒", "▓", "█"};
 constexpr std::array<double, 5> kLeast = {0, 0.03, 0.1, 0.3, 0.6};  // weight of each shade
 
-const std::vector<Flag> kAttendFlags = {
-    {"from", "run folder or checkpoint folder", true},
-    {"text", "text to attend over, no longer than the model's context; else the run's own", true},
-    {"out", "also draw the maps to this SVG file", true},
-    kAllowNonFinite,
-    kFormatFlag};
-
 struct AttendOptions {
   Index layer = 0, head = 0;
 };
 
-const SettingList& attend_settings() {
-  static const SettingList list = settings_in(
+SettingList attend_settings() {
+  return settings_in(
       Scope::maps,
       together(
           {{{"layer", "number of the layer to show, from 1; 0: all", WholeRange{0}, 0},
             {"head", "number of the head to show in each layer, from 1; 0: all", WholeRange{0}, 0}},
            cache_settings(),
            {threads_setting()}}));
-  return list;
 }
 
 // Tokens of --text or, without it, of the beginning of the run's own text, which a note names.
@@ -60,10 +44,7 @@ std::vector<std::int32_t> prompt_of(const CommandLine& line, const LoadedRun& ru
   }
   const std::string text = line.required("text", "give at least one character");
   std::vector<std::int32_t> tokens = encode_flag("text", text, run);
-  if (std::ssize(tokens) > context) {
-    throw UsageError("--text has ", tokens.size(), " characters, the context holds ", context,
-                     "; shorten it");
-  }
+  require_room("text", tokens, run, "");
   return tokens;
 }
 
@@ -195,14 +176,9 @@ Json layer_json(const ShownLayer& layer) {
   return {{"layer", layer.number}, {"attention", layer.attention}, {"heads", heads}};
 }
 
-}  // namespace
-
-int attend_command(const std::vector<std::string>& arguments, Ranks&) {
-  const CommandLine line =
-      parse_command_line(arguments, kAttendHelp, attend_settings(), kAttendFlags);
-  if (line.has("help")) return 0;
-  const Format format = output_format(line);
-  const Given given = flags_given(line, attend_settings());
+int attend_command(const Call& call) {
+  const CommandLine& line = call.line;
+  const Given given = flags_given(call);
   const AttendOptions options = {given.whole("layer"), given.whole("head")};
   const CacheRounding rounding = read_rounding(given);
   if (rounding.all.recent > 0)
@@ -220,7 +196,8 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
   if (line.has("out")) write_file_durably(line.get("out"), svg_of(layers, characters));
   Json all = Json::array();
   for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
-  if (print_data(format, {{"text", run.vocabulary.decode(tokens)}, {"layers", all}}, all)) return 0;
+  if (print_data(call.format, {{"text", run.vocabulary.decode(tokens)}, {"layers", all}}, all))
+    return 0;
   std::cout << "a row for each query, a column for each key it reads; weights from " << legend()
             << "\nentropy: 0 if a query reads one key alone, log n if it reads n keys alike\n";
   for (const ShownLayer& layer : layers) {
@@ -236,5 +213,23 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command kAttendCommand = {
+    {"attend",
+     "Draw the attention weights of each head over a text, darker where they are greater.",
+     "  headcount attend --from runs/mha\n"
+     "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
+     "--format json\n"
+     "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --cache-dtype "
+     "int2\n"},
+    attend_settings,
+    {{"from", "run folder or checkpoint folder", true},
+     {"text", "text to attend over, no longer than the model's context; else the run's own", true},
+     {"out", "also draw the maps to this SVG file", true},
+     kAllowNonFinite,
+     kFormatFlag},
+    attend_command};
 
 }  // namespace headcount

@@ -348,10 +348,20 @@ void put_flags(const CommandLine& line, Given& given) {
   }
 }
 
-Given flags_given(const CommandLine& line, const SettingList& settings) {
-  Given given(settings);
-  put_flags(line, given);
+Given flags_given(const Call& call) {
+  Given given(call.settings);
+  put_flags(call.line, given);
   return given;
+}
+
+int run_command(const Command& command, const std::vector<std::string>& arguments, Ranks& ranks) {
+  std::vector<std::string> words = arguments;
+  if (!command.words.empty() && !words.empty() && !words.front().starts_with('-'))
+    words.insert(words.begin(), "--" + command.words);
+  const SettingList settings = command.settings();
+  const CommandLine line = parse_command_line(words, command.help, settings, command.flags);
+  if (line.has("help")) return 0;
+  return command.run({line, settings, output_format(line), arguments, ranks});
 }
 
 }  // namespace headcount

@@ -7,6 +7,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/settings.h"
+#include "train/ranks.h"
 #include "train/table.h"
 
 namespace headcount {
@@ -114,11 +115,35 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
                                std::vector<Flag> flags);
 
+/// What a command is called with.
+struct Call {
+  const CommandLine& line;
+  const SettingList& settings;  ///< those of the command
+  Format format;
+  const std::vector<std::string>& arguments;  ///< as they were typed, for records
+  Ranks& ranks;                               ///< several only for commands that share their work
+};
+
+/// A subcommand, declared in its one file. `run` writes results to standard output and progress to
+/// standard error, and returns the exit code or throws.
+struct Command {
+  CommandHelp help;
+  SettingList (*settings)();
+  std::vector<Flag> flags;
+  int (*run)(const Call& call);
+  bool shared = false;     ///< ranks share its work, and rank 0 alone writes results
+  std::string words = {};  ///< flag that may be left out before the first arguments
+};
+
+/// Parses `arguments`, those after the command's name, and runs it, or prints its help. Throws what
+/// parse_command_line, output_format and the command throw.
+int run_command(const Command& command, const std::vector<std::string>& arguments, Ranks& ranks);
+
 /// Copies into `given` the flags that it knows as settings; they replace its values. Throws
 /// SettingError for a bad value, and UsageError for a flag whose setting the text of --attention
 /// sets to another value, as gqa2 does with --kv-heads.
 void put_flags(const CommandLine& line, Given& given);
-/// Values of the settings that were given as flags. `settings` must live as long as the program.
-Given flags_given(const CommandLine& line, const SettingList& settings);
+/// Values of the command's settings that were given as flags.
+Given flags_given(const Call& call);
 
 }  // namespace headcount

@@ -21,44 +21,9 @@
 
 namespace headcount {
 
-const CommandHelp kCompareHelp = {
-    "compare",
-    "Train several attentions on a text and say which is enough, and at what KV cache.",
-    "  headcount compare\n"
-    "  headcount compare --preset nanogpt-cpu --data input.txt --attention mha,gqa2,mqa --seeds 5\n"
-    "  headcount compare --data input.txt --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
-    "  headcount compare --attention gqa,mla --match kv=32\n"
-    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
-    "  headcount compare --attention mha,mqa --cache-dtype f32,int8,int4,int2 --cache-rotate on\n",
-    {"attention", "context", "data", "preset", "steps", "seeds", "metric", "match", "out", "force",
-     "jobs", "format", "wide"}};
-
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::vector<Flag>& compare_flags() {
-  static const std::vector<Flag> flags = {
-      {"preset", "start from a named set of settings, which flags override: " + preset_names(),
-       true},
-      {"config",
-       "start from the settings in this config.json of a run, except its seed, its attention and "
-       "the sizes of that; flags override them",
-       true},
-      {"out",
-       "folder of all runs and results; default runs/compare-DATA. Processes started with the "
-       "same flags share the runs in it: any number, on all machines that see the folder, at any "
-       "time",
-       true},
-      {"force",
-       "train all runs again, even finished ones; the results of all seeds of this command are "
-       "erased first, and no other process may share the folder",
-       false},
-      {"quiet", "show no progress", false},
-      kFormatFlag,
-      kWideFlag};
-  return flags;
-}
 
 // Parses a list of attentions, or of controls; an error names the setting.
 template <bool kControls>
@@ -110,83 +75,80 @@ std::string other_defaults() {
   return text;
 }
 
-const SettingList& compare_settings() {
-  static const SettingList list = [] {
-    SettingList all = settings_in(
-        Scope::comparison,
-        {{"attention",
-          "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; " +
-              other_defaults(),
-          Text{checked_attentions<false>}, default_attentions(kDefaultData)},
-         {"control",
-          "attentions too small for the text, such as mha@4,mhax2, which are compared, too. Unless "
-          "each is shown to cost more than the tolerance, nothing is decided; and of losses, a "
-          "quarter of the least that one costs is the tolerance if it is below the default",
-          Text{checked_attentions<true>}},
-         {"tolerance",
-          "an attention is enough if it is worse than the reference by less than this: in nats per "
-          "character of loss, in percentage points of right answers, or in percent more steps; "
-          "default 1 % of the reference's loss, at least 0.001 nats, 5 points, or 25 % more steps",
-          NumberRange{0}},
-         {"sweep",
-          "a setting with values, such as lr=3e-4,1e-3: every attention is trained with each value "
-          "and judged by its best one",
-          parsed<Sweep>()},
-         {"seeds",
-          "training runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of "
-          "each, then more until the verdict is decided, at most 20. Verdicts of a range correct "
-          "for repeated looks: by repeated confidence intervals (Jennison and Turnbull), or for "
-          "answers and steps by a sequential sign test",
-          parsed<SeedRange>(),
-          {"3, or 5..10 if answers or steps are compared", nullptr}},
-         {"reference",
-          "attention that the others are compared with",
-          Text{},
-          {"the one with the largest KV cache", nullptr}},
-         {"metric",
-          "what verdicts compare: loss (its mean over seeds, assumed normal), answers (share of "
-          "right answers, by a sign test over seeds; for texts that mark answers) or steps (to "
-          "learn: a run ends at the first evaluation that passes stop-at-loss or stop-at-answers, "
-          "by default 95 % right answers)",
-          kMetrics,
-          {"steps if runs stop when they have learned, as on recall; answers if only answers count "
-           "in the loss; else loss",
-           nullptr}},
-         {"intervals",
-          "decide verdicts by 95 % confidence intervals over seeds, of which there must be two or "
-          "more",
-          kOnOff, "on"},
-         {"match",
-          "make the compared models equal in size: none, params (as many parameters as with the "
-          "first attention, by ffn-dim) or kv=BYTES (KV-cache bytes per token, by the first number "
-          "of an attention's word, such as kv-heads or kv-rank)",
-          parsed<Match>(), Match().text()},
-         {"sample",
-          "number, from 1, of the validation passage that the report shows: a story of a built-in "
-          "text, or a stretch of a file",
-          WholeRange{1}, ComparisonOptions().passage},
-         {"jobs", "runs to train in parallel; 0: one per thread", WholeRange{0, 1024}, 0}});
-    add_settings(all, settings_in(Scope::comparison, rounding_settings()));
-    for (Setting setting : training_settings()) {
-      if (setting.traits.scope == Scope::single || setting.name == "attention") continue;
-      if (setting.name == "data") setting.standard = kDefaultData;
-      if (setting.name == "checkpoint-every") {
-        setting.help =
-            "steps between checkpoints, whatever --preset and --config say; 0: every five minutes "
-            "and at the end";
-      }
-      if (setting.name == "eval-every") {
-        setting.help =
-            "steps between evaluations, whatever --preset and --config say; 0: only at the end; if "
-            "steps are compared, by default those of the text";
-      }
-      if (setting.name.ends_with("-every")) setting.standard = 0;
-      all.push_back(std::move(setting));
+SettingList compare_settings() {
+  SettingList all = settings_in(
+      Scope::comparison,
+      {{"attention",
+        "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; " +
+            other_defaults(),
+        Text{checked_attentions<false>}, default_attentions(kDefaultData)},
+       {"control",
+        "attentions too small for the text, such as mha@4,mhax2, which are compared, too. Unless "
+        "each is shown to cost more than the tolerance, nothing is decided; and of losses, a "
+        "quarter of the least that one costs is the tolerance if it is below the default",
+        Text{checked_attentions<true>}},
+       {"tolerance",
+        "an attention is enough if it is worse than the reference by less than this: in nats per "
+        "character of loss, in percentage points of right answers, or in percent more steps; "
+        "default 1 % of the reference's loss, at least 0.001 nats, 5 points, or 25 % more steps",
+        NumberRange{0}},
+       {"sweep",
+        "a setting with values, such as lr=3e-4,1e-3: every attention is trained with each value "
+        "and judged by its best one",
+        parsed<Sweep>()},
+       {"seeds",
+        "training runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of "
+        "each, then more until the verdict is decided, at most 20. Verdicts of a range correct "
+        "for repeated looks: by repeated confidence intervals (Jennison and Turnbull), or for "
+        "answers and steps by a sequential sign test",
+        parsed<SeedRange>(),
+        {"3, or 5..10 if answers or steps are compared", nullptr}},
+       {"reference",
+        "attention that the others are compared with",
+        Text{},
+        {"the one with the largest KV cache", nullptr}},
+       {"metric",
+        "what verdicts compare: loss (its mean over seeds, assumed normal), answers (share of "
+        "right answers, by a sign test over seeds; for texts that mark answers) or steps (to "
+        "learn: a run ends at the first evaluation that passes stop-at-loss or stop-at-answers, "
+        "by default 95 % right answers)",
+        kMetrics,
+        {"steps if runs stop when they have learned, as on recall; answers if only answers count "
+         "in the loss; else loss",
+         nullptr}},
+       {"intervals",
+        "decide verdicts by 95 % confidence intervals over seeds, of which there must be two or "
+        "more",
+        kOnOff, "on"},
+       {"match",
+        "make the compared models equal in size: none, params (as many parameters as with the "
+        "first attention, by ffn-dim) or kv=BYTES (KV-cache bytes per token, by the first number "
+        "of an attention's word, such as kv-heads or kv-rank)",
+        parsed<Match>(), Match().text()},
+       {"sample",
+        "number, from 1, of the validation passage that the report shows: a story of a built-in "
+        "text, or a stretch of a file",
+        WholeRange{1}, ComparisonOptions().passage},
+       {"jobs", "runs to train in parallel; 0: one per thread", WholeRange{0, 1024}, 0}});
+  add_settings(all, settings_in(Scope::comparison, rounding_settings()));
+  for (Setting setting : training_settings()) {
+    if (setting.traits.scope == Scope::single || setting.name == "attention") continue;
+    if (setting.name == "data") setting.standard = kDefaultData;
+    if (setting.name == "checkpoint-every") {
+      setting.help =
+          "steps between checkpoints, whatever --preset and --config say; 0: every five minutes "
+          "and at the end";
     }
-    add_settings(all, run_settings());
-    return all;
-  }();
-  return list;
+    if (setting.name == "eval-every") {
+      setting.help =
+          "steps between evaluations, whatever --preset and --config say; 0: only at the end; if "
+          "steps are compared, by default those of the text";
+    }
+    if (setting.name.ends_with("-every")) setting.standard = 0;
+    all.push_back(std::move(setting));
+  }
+  add_settings(all, run_settings());
+  return all;
 }
 
 void require_intervals(const Given& given) {
@@ -239,10 +201,8 @@ RunOrders read_orders(const CommandLine& line, const Given& given, const Given& 
                       std::vector<std::string> arguments) {
   RunOrders orders;
   orders.folder = line.get("out", "runs/compare-" + fs::path(common.text("data")).stem().string());
-  check_place_of_results(
-      orders.folder, "headcount compare", "results.json", "variants", [](const fs::path& name) {
-        return name == "results.json" || name == "results.csv" || name == "report.html";
-      });
+  check_place_of_results(orders.folder, "headcount compare", "results.json", "variants",
+                         {"results.json", "results.csv", "report.html"});
   orders.jobs = given.whole("jobs");
   orders.again = line.has("force");
   std::erase(arguments, "--force");  // it would train finished runs again
@@ -341,17 +301,12 @@ std::string results_in(const CommandLine& line, Format format, const ComparisonR
          (folder / "report.html").string() + "\n" + verdict_lines(result);
 }
 
-}  // namespace
-
-int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/) {
-  const CommandLine line =
-      parse_command_line(arguments, kCompareHelp, compare_settings(), compare_flags());
-  if (line.has("help")) return 0;
-  const Format format = output_format(line);
-  const Given flags = flags_given(line, compare_settings());
+int compare_command(const Call& call) {
+  const CommandLine& line = call.line;
+  const Given flags = flags_given(call);
   require_intervals(flags);
   const Given common = common_settings(line, flags);
-  const RunOrders orders = read_orders(line, flags, common, arguments);
+  const RunOrders orders = read_orders(line, flags, common, call.arguments);
   require_fast(read_precision(common), "choose f32");
   const ProgressMode progress = use_run_settings(flags);
 
@@ -367,9 +322,45 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/)
   ComparisonProgress watcher(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result = run_comparison(planned, orders, watcher);
   write_results(result, orders.folder);
-  std::cout << results_in(line, format, result, orders.folder);
+  std::cout << results_in(line, call.format, result, orders.folder);
   if (result.diverged_runs > 0) return 4;
   return result.failed_runs > 0 ? 1 : 0;
 }
+
+}  // namespace
+
+const Command kCompareCommand = {
+    {"compare",
+     "Train several attentions on a text and say which is enough, and at what KV cache.",
+     "  headcount compare\n"
+     "  headcount compare --preset nanogpt-cpu --data input.txt --attention mha,gqa2,mqa --seeds "
+     "5\n"
+     "  headcount compare --data input.txt --attention mha,gqa2,mqa --seeds 3..20 --tolerance "
+     "0.01\n"
+     "  headcount compare --attention gqa,mla --match kv=32\n"
+     "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
+     "  headcount compare --attention mha,mqa --cache-dtype f32,int8,int4,int2 --cache-rotate on\n",
+     {"attention", "context", "data", "preset", "steps", "seeds", "metric", "match", "out", "force",
+      "jobs", "format", "wide"}},
+    compare_settings,
+    {{"preset", "start from a named set of settings, which flags override: " + preset_names(),
+      true},
+     {"config",
+      "start from the settings in this config.json of a run, except its seed, its attention and "
+      "the sizes of that; flags override them",
+      true},
+     {"out",
+      "folder of all runs and results; default runs/compare-DATA. Processes started with the "
+      "same flags share the runs in it: any number, on all machines that see the folder, at any "
+      "time",
+      true},
+     {"force",
+      "train all runs again, even finished ones; the results of all seeds of this command are "
+      "erased first, and no other process may share the folder",
+      false},
+     {"quiet", "show no progress", false},
+     kFormatFlag,
+     kWideFlag},
+    compare_command};
 
 }  // namespace headcount

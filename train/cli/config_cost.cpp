@@ -110,21 +110,6 @@ CostQuestion question_of(const CommandLine& line, Index positions) {
 
 }  // namespace
 
-const std::vector<Flag>& config_cost_flags() {
-  static const std::vector<Flag> flags = {
-      {"config",
-       "config.json of any model of a known type, its folder, - for standard input, or a name "
-       "from --list; --context may then list several, and --cache-dtype is by default bf16",
-       true},
-      {"as", "with --config: the model_type whose rules apply", true},
-      {"batch", "with --config: sequences at a time", true},
-      {"memory",
-       "with --config: memory of a GPU, such as 24GiB, that weights and caches must fit into",
-       true},
-      {"shards", "with --config: GPUs that share the KV heads and the weights out", true}};
-  return flags;
-}
-
 CostAnswer costs_of_released_models() {
   struct Row {
     const ReleasedModel* model;
@@ -138,16 +123,14 @@ CostAnswer costs_of_released_models() {
   }
   constexpr Index kContext = 1 << 17;
   const std::vector<Column<Row>> columns = {
-      {"model", "model", [](const Row& row) { return row.model->name; },
-       [](const Row& row) { return Json(row.model->name); }, true},
+      {"model", "model", {}, [](const Row& row) { return Json(row.model->name); }, true},
       {"bf16 bytes\na token", "bytes_per_token",
        [](const Row& row) { return binary_text(row.per_token); },
        [](const Row& row) { return json_number(row.per_token); }},
       {"at 128 k\ntokens", "bytes_at_131072",
        [](const Row& row) { return binary_text(row.cache.bytes(kContext)); },
        [](const Row& row) { return json_number(row.cache.bytes(kContext)); }},
-      {"source", "source", [](const Row& row) { return row.model->source; },
-       [](const Row& row) { return Json(row.model->source); }, true}};
+      {"source", "source", {}, [](const Row& row) { return Json(row.model->source); }, true}};
   const Json all = json_rows(columns, rows);
   return {"", [=](Format shape) { return text_table(columns, rows, shape); }, all, all};
 }

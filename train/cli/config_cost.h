@@ -25,7 +25,4 @@ CostAnswer cost_of_config(const CommandLine& line);
 /// `cost --list`: all released models, with their caches in bf16.
 CostAnswer costs_of_released_models();
 
-/// Flags of `cost` that go with --config.
-const std::vector<Flag>& config_cost_flags();
-
 }  // namespace headcount

@@ -11,7 +11,6 @@
 #include "models/checkpoint/hugging_face.h"
 #include "models/conversion.h"
 #include "models/cost.h"
-#include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/cli/training_flags.h"
@@ -22,41 +21,22 @@
 
 namespace headcount {
 
-const CommandHelp kConvertHelp = {
-    "convert", "Give a trained model another attention and report what that costs.",
-    "  headcount convert --from runs/mha --attention gqa2 --out runs/gqa2\n"
-    "  headcount convert --from runs/mha --attention mla48+16 --out runs/mla\n"
-    "  headcount train --init runs/gqa2 --data input.txt --steps 100\n"};
-
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-const std::vector<Flag> kConvertFlags = {
-    {"from", "run folder, checkpoint folder or Hugging Face model folder", true},
-    {"out", "new folder for the converted model", true},
-    {"data",
-     "text file, or built-in text, on which the loss is measured before and after; default the "
-     "validation part of the run's own text",
-     true},
-    kAllowNonFinite,
-    kFormatFlag};
-
-const SettingList& convert_settings() {
-  static const SettingList list = [] {
-    SettingList all;
-    for (const std::string_view name : kConvertedSettings)
-      all.push_back(*find_setting(model_settings(), name));
-    Setting& attention = all.front();
-    attention.help =
-        "attention of the new model: mha, mqa, gqa or mla; a size may follow, as in "
-        "gqa2 or mla48+16";
-    attention.standard = {};  // it must be named
-    all.push_back(threads_setting());
-    return all;
-  }();
-  return list;
+SettingList convert_settings() {
+  SettingList all;
+  for (const std::string_view name : kConvertedSettings)
+    all.push_back(*find_setting(model_settings(), name));
+  Setting& attention = all.front();
+  attention.help =
+      "attention of the new model: mha, mqa, gqa or mla; a size may follow, as in "
+      "gqa2 or mla48+16";
+  attention.standard = {};  // it must be named
+  all.push_back(threads_setting());
+  return all;
 }
 
 // A model's attention with the settings of its kind: "mla: kv-rank 48, rope-dim 16, ...".
@@ -144,14 +124,9 @@ void save(const fs::path& out, const LanguageModel& model, const Vocabulary& voc
   throw WriteError(out, error.value());
 }
 
-}  // namespace
-
-int convert_command(const std::vector<std::string>& arguments, Ranks&) {
-  const CommandLine line =
-      parse_command_line(arguments, kConvertHelp, convert_settings(), kConvertFlags);
-  if (line.has("help")) return 0;
-  const Format format = output_format(line);
-  const Given given = flags_given(line, convert_settings());
+int convert_command(const Call& call) {
+  const CommandLine& line = call.line;
+  const Given given = flags_given(call);
   for (const char* flag : {"from", "out"}) line.required(flag, "see headcount convert --help");
   if (line.setting("attention") == nullptr)
     throw UsageError("--attention is missing; name the one to convert to, such as gqa2");
@@ -186,8 +161,26 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
                                ? text_flags(found_from_here(*run.options, line.get("from")))
                                : " --data " + (text ? shell_word(line.get("data")) : "TEXT");
   save(out, *model, run.vocabulary);
-  if (!print_data(format, result, result)) print(result, data);
+  if (!print_data(call.format, result, result)) print(result, data);
   return 0;
 }
+
+}  // namespace
+
+const Command kConvertCommand = {
+    {"convert", "Give a trained model another attention and report what that costs.",
+     "  headcount convert --from runs/mha --attention gqa2 --out runs/gqa2\n"
+     "  headcount convert --from runs/mha --attention mla48+16 --out runs/mla\n"
+     "  headcount train --init runs/gqa2 --data input.txt --steps 100\n"},
+    convert_settings,
+    {{"from", "run folder, checkpoint folder or Hugging Face model folder", true},
+     {"out", "new folder for the converted model", true},
+     {"data",
+      "text file, or built-in text, on which the loss is measured before and after; default the "
+      "validation part of the run's own text",
+      true},
+     kAllowNonFinite,
+     kFormatFlag},
+    convert_command};
 
 }  // namespace headcount

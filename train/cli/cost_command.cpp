@@ -10,7 +10,6 @@
 #include "models/checkpoint/durable.h"
 #include "models/cost.h"
 #include "models/released_models.h"
-#include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/config_cost.h"
 #include "train/cost_figures.h"
@@ -22,29 +21,9 @@
 
 namespace headcount {
 
-const CommandHelp kCostHelp = {
-    "cost",
-    "Count parameters, operations and KV cache of each attention, from sizes alone.",
-    "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
-    "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
-    "  headcount cost --config config.json --context 32k,128k --memory 24GiB\n"
-    "  headcount cost --layers 24 --attention mqa/share\n"
-    "  headcount cost --from runs/mla --context 4096 --format csv\n",
-    {"attention", "heads", "head-dim", "kv-heads", "layers", "dim", "context", "cache-dtype",
-     "preset", "config", "from", "list", "report", "memory", "format", "wide"}};
-
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const std::vector<Flag> kCostFlags = {
-    {"preset", "take the sizes of a well-known model", true},
-    {"from", "take the sizes of this run folder, made by headcount train", true},
-    {"list", "print the released models that --config knows by name", false},
-    {"report", "write a page with the tables, caches drawn to scale, and curves to this file",
-     true},
-    kFormatFlag,
-    kWideFlag};
 
 std::string bytes_text(Count bytes) { return binary_text(static_cast<double>(bytes.value())); }
 
@@ -218,21 +197,18 @@ nlohmann::json latents_of(const CommandLine& line) {
   return latents;
 }
 
-const SettingList& cost_settings() {
-  static const SettingList list = [] {
-    SettingList all = model_settings();
-    add_settings(all, settings_in(Scope::cache, cache_settings()));
-    return all;
-  }();
-  return list;
+SettingList cost_settings() {
+  SettingList all = model_settings();
+  add_settings(all, settings_in(Scope::cache, cache_settings()));
+  return all;
 }
 
 // Costs of each attention with the sizes that flags, a preset or a run give.
-CostAnswer costs_of_attentions(const CommandLine& line) {
-  for (const Flag& flag : config_cost_flags()) {
-    if (line.has(flag.name)) throw UsageError("--", flag.name, " goes with --config");
-  }
-  Given given(cost_settings());
+CostAnswer costs_of_attentions(const Call& call) {
+  const CommandLine& line = call.line;
+  for (const char* flag : {"as", "batch", "memory", "shards"})
+    if (line.has(flag)) throw UsageError("--", flag, " goes with --config");
+  Given given(call.settings);
   if (line.has("preset")) given.put(known_model(line.get("preset")).settings);
   if (line.has("from")) {
     const std::string run = line.get("from");
@@ -266,21 +242,14 @@ CostAnswer costs_of_attentions(const CommandLine& line) {
           json, json["rows"], figures_of(rows, config.context, rounding)};
 }
 
-}  // namespace
-
-int cost_command(const std::vector<std::string>& arguments, Ranks&) {
-  std::vector<Flag> flags = kCostFlags;
-  flags.front().help += ": " + joined(known_models(), &ReleasedModel::name);
-  flags.insert(flags.end(), config_cost_flags().begin(), config_cost_flags().end());
-  const CommandLine line = parse_command_line(arguments, kCostHelp, cost_settings(), flags);
-  if (line.has("help")) return 0;
+int cost_command(const Call& call) {
+  const CommandLine& line = call.line;
   line.refuse_beside("list", {"config", "preset", "from", "report"}, "; --list stands alone");
   line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
   line.refuse_beside("config", {"preset", "from"}, ": both give sizes; name one of them");
-  const Format format = output_format(line);
   const CostAnswer answer = line.has("list")     ? costs_of_released_models()
                             : line.has("config") ? cost_of_config(line)
-                                                 : costs_of_attentions(line);
+                                                 : costs_of_attentions(call);
   if (line.has("report")) {
     ReportPart part;
     part.title = answer.title;
@@ -288,9 +257,42 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
     part.data = {{"cost", answer.figures}};
     write_file_durably(line.get("report"), report_page({part}));
   }
-  if (format == Format::markdown || !print_data(format, answer.json, answer.rows))
-    std::cout << answer.text(format);
+  if (call.format == Format::markdown || !print_data(call.format, answer.json, answer.rows))
+    std::cout << answer.text(call.format);
   return 0;
 }
+
+}  // namespace
+
+const Command kCostCommand = {
+    {"cost",
+     "Count parameters, operations and KV cache of each attention, from sizes alone.",
+     "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
+     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
+     "  headcount cost --config config.json --context 32k,128k --memory 24GiB\n"
+     "  headcount cost --layers 24 --attention mqa/share\n"
+     "  headcount cost --from runs/mla --context 4096 --format csv\n",
+     {"attention", "heads", "head-dim", "kv-heads", "layers", "dim", "context", "cache-dtype",
+      "preset", "config", "from", "list", "report", "memory", "format", "wide"}},
+    cost_settings,
+    {{"preset",
+      "take the sizes of a well-known model: " + joined(known_models(), &ReleasedModel::name),
+      true},
+     {"from", "take the sizes of this run folder, made by headcount train", true},
+     {"list", "print the released models that --config knows by name", false},
+     {"report", "write a page with the tables, caches drawn to scale, and curves to this file",
+      true},
+     {"config",
+      "config.json of any model of a known type, its folder, - for standard input, or a name "
+      "from --list; --context may then list several, and --cache-dtype is by default bf16",
+      true},
+     {"as", "with --config: the model_type whose rules apply", true},
+     {"batch", "with --config: sequences at a time", true},
+     {"memory",
+      "with --config: memory of a GPU, such as 24GiB, that weights and caches must fit into", true},
+     {"shards", "with --config: GPUs that share the KV heads and the weights out", true},
+     kFormatFlag,
+     kWideFlag},
+    cost_command};
 
 }  // namespace headcount

@@ -7,26 +7,17 @@
 
 namespace headcount {
 
-const CommandHelp kDataHelp = {
-    "data", "Print a built-in text: a few stories of it, or as much as --tokens says.",
-    "  headcount data tales\n"
-    "  headcount data recall --pairs 2 --seed 7\n"
-    "  headcount data tales --tokens 1M > tales.txt\n"};
-
 namespace {
 
-const SettingList& data_settings() {
-  static const SettingList list = [] {
-    SettingList all = settings_in(
-        Scope::data,
-        {{"tokens", "number of characters to print, rounded up to whole stories; 0: a few lines",
-          tokens(0), 0},
-         {"seed", "random seed of the stories; 1 is the text that models are trained on",
-          Naturals{}, 1U}});
-    add_settings(all, corpus_settings());
-    return all;
-  }();
-  return list;
+SettingList data_settings() {
+  SettingList all = settings_in(
+      Scope::data,
+      {{"tokens", "number of characters to print, rounded up to whole stories; 0: a few lines",
+        tokens(0), 0},
+       {"seed", "random seed of the stories; 1 is the text that models are trained on", Naturals{},
+        1U}});
+  add_settings(all, corpus_settings());
+  return all;
 }
 
 const BuiltInCorpus& corpus_named(const std::string& name) {
@@ -36,16 +27,10 @@ const BuiltInCorpus& corpus_named(const std::string& name) {
                    "; name one of ", joined(built_in_corpora(), &BuiltInCorpus::name));
 }
 
-}  // namespace
-
-int data_command(const std::vector<std::string>& arguments, Ranks&) {
-  const bool named = !arguments.empty() && !arguments.front().starts_with('-');
-  const CommandLine line = parse_command_line({arguments.begin() + named, arguments.end()},
-                                              kDataHelp, data_settings(), {});
-  if (line.has("help")) return 0;
-  const BuiltInCorpus& corpus = corpus_named(named ? arguments.front() : "");
-  const Given given = flags_given(line, data_settings());
-  refuse_unread(line, data_settings(), [&](const Setting& setting, const std::string&) {
+int data_command(const Call& call) {
+  const BuiltInCorpus& corpus = corpus_named(call.line.get("data"));
+  const Given given = flags_given(call);
+  refuse_unread(call.line, call.settings, [&](const Setting& setting, const std::string&) {
     return setting.is_for(corpus.name)
                ? ""
                : "has no effect on " + std::string(corpus.name) + "; leave it out";
@@ -65,5 +50,18 @@ int data_command(const std::vector<std::string>& arguments, Ranks&) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command kDataCommand = {
+    {"data", "Print a built-in text: a few stories of it, or as much as --tokens says.",
+     "  headcount data tales\n"
+     "  headcount data recall --pairs 2 --seed 7\n"
+     "  headcount data tales --tokens 1M > tales.txt\n"},
+    data_settings,
+    {{"data", "built-in text to print; --data may be left out before its name", true}},
+    data_command,
+    false,
+    "data"};
 
 }  // namespace headcount

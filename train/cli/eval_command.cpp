@@ -2,47 +2,26 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
 
+#include "autograd/base/files.h"
 #include "autograd/base/sha256.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
-#include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/cli/use_threads.h"
 #include "train/evaluation.h"
-#include "train/run/place.h"
 #include "train/run/provenance.h"
+#include "train/units.h"
 
 namespace headcount {
 
-const CommandHelp kEvalHelp = {
-    "eval", "Compute loss, bits per character and accuracy of a trained model over a text.",
-    "  headcount eval --from runs/mla\n"
-    "  headcount eval --from runs/mla --cache-dtype int8\n"
-    "  headcount eval --from runs/mla --data other.txt --window 32 --format json\n"};
-
 namespace {
-
-const std::vector<Flag> kEvalFlags = {
-    {"from", "run folder or checkpoint folder", true},
-    kBestFlag,
-    {"data",
-     "text file, evaluated as a whole, or built-in text, evaluated on its validation part; default "
-     "the validation part of the run's own text",
-     true},
-    {"attention-stats", "also report the mean entropy of attention weights, in nats", false},
-    {"logits",
-     "write the tokens of the text's first context and their logits to this safetensors file",
-     true},
-    kAllowNonFinite,
-    kFormatFlag};
 
 // Writes the first tokens and what the model predicts after each: "tokens" [length], "logits"
 // [length, vocabulary].
@@ -65,26 +44,14 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
                      ", whose attention is ", plan->attention, "; leave it out");
 }
 
-// Throws UsageError if --logits would overwrite the text, or a file in the folder of --from.
-void require_other_file(const CommandLine& line, const LoadedRun& run) {
-  namespace fs = std::filesystem;
-  if (!line.has("logits")) return;
-  const std::string logits = line.get("logits"), from = line.get("from");
-  std::error_code none;
-  std::vector<std::string> texts = {line.get("data")};
-  if (!line.has("data") && run.options) {
-    const TrainOptions options = found_from_here(*run.options, from);
-    texts = {options.data, options.corpus.validation};
+// Throws UsageError if --logits would replace a file that eval did not write.
+void check_logits_file(const std::string& path) {
+  if (!is_there(path)) return;
+  try {
+    open_safetensors(path).at("logits");
+  } catch (const DataError&) {
+    throw UsageError("--logits ", path, " is there and holds no logits; name another file");
   }
-  for (const std::string& text : texts) {
-    if (fs::equivalent(logits, text, none))
-      throw UsageError("--logits ", logits, " is the text that eval reads; name another file");
-  }
-  fs::path folder = fs::weakly_canonical(from, none);
-  const fs::path parent = folder.parent_path();
-  if (parent.filename() == kCheckpoints) folder = parent.parent_path();  // of the run
-  if (fs::exists(logits, none) && lies_in(logits, folder))
-    throw UsageError("--logits ", logits, " is a file of ", from, "; name another file");
 }
 
 // The window of all layers, or the list of windows that layers have in turn.
@@ -104,22 +71,20 @@ std::string what_is_evaluated(LanguageModel& model, const Corpus& text) {
          sha256_hex(bytes(std::span(text.validation.tokens)));
 }
 
-const SettingList& eval_settings() {
-  static const SettingList list =
-      settings_in(Scope::evaluation, together({cache_settings(),
-                                               {precision_setting(),
-                                                {"window",
-                                                 "sliding window: latest tokens that each token "
-                                                 "attends to, itself included; default as "
-                                                 "trained",
-                                                 tokens(1)},
-                                                {"eval-characters",
-                                                 "evaluate on the first so many characters; 0: "
-                                                 "all; default all of --data, or as many as "
-                                                 "in training",
-                                                 tokens(0)},
-                                                threads_setting()}}));
-  return list;
+SettingList eval_settings() {
+  return settings_in(Scope::evaluation, together({cache_settings(),
+                                                  {precision_setting(),
+                                                   {"window",
+                                                    "sliding window: latest tokens that each token "
+                                                    "attends to, itself included; default as "
+                                                    "trained",
+                                                    tokens(1)},
+                                                   {"eval-characters",
+                                                    "evaluate on the first so many characters; 0: "
+                                                    "all; default all of --data, or as many as "
+                                                    "in training",
+                                                    tokens(0)},
+                                                   threads_setting()}}));
 }
 
 // The run that --from names, with the setting `window` in place of its model's windows.
@@ -166,8 +131,7 @@ nlohmann::ordered_json json_of(const Evaluation& result, const Corpus& text, con
 void print(const Evaluation& result, const Corpus& text, Index context,
            std::optional<double> change) {
   const char* const unit = text.unit();
-  std::printf("%s: %td %s%s\n", text.name.c_str(), result.characters, unit,
-              result.characters == 1 ? "" : "s");
+  std::printf("%s: %s\n", text.name.c_str(), counted(result.characters, unit).c_str());
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n", result.loss, unit,
               result.loss / std::numbers::ln2, 100 * result.accuracy);
   const Index longest = std::min(context, std::ssize(text.validation.tokens) - 1);  // window
@@ -180,20 +144,17 @@ void print(const Evaluation& result, const Corpus& text, Index context,
   if (change) std::printf("the cache's type changes the loss by %+.6f\n", *change);
 }
 
-}  // namespace
-
-int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
-  const CommandLine line = parse_command_line(arguments, kEvalHelp, eval_settings(), kEvalFlags);
-  if (line.has("help")) return 0;
-  const Format format = output_format(line);
-  const Given given = flags_given(line, eval_settings());
+int eval_command(const Call& call) {
+  const CommandLine& line = call.line;
+  Ranks& ranks = call.ranks;
+  const Given given = flags_given(call);
   const CacheRounding rounding = read_rounding(given);
   const Precision precision = read_precision(given);
   require_fast(precision, "choose f32");
+  if (line.has("logits")) check_logits_file(line.get("logits"));
   use_threads(given);
 
   const LoadedRun run = load_run_with_window(line, given);
-  require_other_file(line, run);
   kv_cache_bytes(run.model->plan(), 1, rounding);  // refuses what does not fit the model
   run.model->parameters().set_precision(precision);
   std::optional<Index> characters;
@@ -222,10 +183,34 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   const ModelPlan& plan = run.model->plan();
   const nlohmann::ordered_json json = json_of(result, text, plan, given, change);
-  if (print_data(format, json, json)) return 0;
+  if (print_data(call.format, json, json)) return 0;
   print(result, text, plan->context, change);
   if (change) std::printf("%s\n", cache_bytes_text(plan, rounding).c_str());
   return 0;
 }
+
+}  // namespace
+
+const Command kEvalCommand = {
+    {"eval", "Compute loss, bits per character and accuracy of a trained model over a text.",
+     "  headcount eval --from runs/mla\n"
+     "  headcount eval --from runs/mla --cache-dtype int8\n"
+     "  headcount eval --from runs/mla --data other.txt --window 32 --format json\n"},
+    eval_settings,
+    {{"from", "run folder or checkpoint folder", true},
+     kBestFlag,
+     {"data",
+      "text file, evaluated as a whole, or built-in text, evaluated on its validation part; "
+      "default "
+      "the validation part of the run's own text",
+      true},
+     {"attention-stats", "also report the mean entropy of attention weights, in nats", false},
+     {"logits",
+      "write the tokens of the text's first context and their logits to this safetensors file",
+      true},
+     kAllowNonFinite,
+     kFormatFlag},
+    eval_command,
+    true};
 
 }  // namespace headcount

@@ -38,11 +38,15 @@ std::vector<std::int32_t> tokens_of(std::string_view bytes, const std::string& s
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
                                       const LoadedRun& run) {
   if (text.empty()) throw UsageError("--", flag, " is empty; give at least one character");
-  try {
-    return tokens_of(text, "the text", run);
-  } catch (const DataError& error) {
-    throw DataError("--", flag, ": ", error.what());
-  }
+  return named_by(flag, [&] { return tokens_of(text, "the text", run); });
+}
+
+void require_room(const std::string& flag, std::span<const std::int32_t> tokens,
+                  const LoadedRun& run, const char* or_else) {
+  const Index context = run.model->plan()->context;
+  if (std::ssize(tokens) > context)
+    throw UsageError("--", flag, " has ", tokens.size(), " characters, the context holds ", context,
+                     "; shorten it", or_else);
 }
 
 std::string story_opening(const TrainOptions& options) {

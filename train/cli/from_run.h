@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,10 @@ std::string story_opening(const TrainOptions& options);
 /// DataError, whose messages name the flag.
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
                                       const LoadedRun& run);
+
+/// Throws UsageError that ends with `or_else` if the tokens of a flag do not fit the run's context.
+void require_room(const std::string& flag, std::span<const std::int32_t> tokens,
+                  const LoadedRun& run, const char* or_else);
 
 /// What a token takes in a KV cache that is rounded so: "a token takes 76 bytes of KV cache in
 /// int8, 256 in f32".

@@ -22,18 +22,9 @@ namespace {
 
 using namespace headcount;
 
-struct NamedCommand {
-  const CommandHelp& help;
-  Command* run;
-  bool shared = false;  // ranks can share its work
-};
-
-constexpr NamedCommand kCommands[] = {
-    {kTrainHelp, train_command, true}, {kCompareHelp, compare_command},
-    {kReportHelp, report_command},     {kSampleHelp, sample_command},
-    {kAskHelp, ask_command},           {kDataHelp, data_command},
-    {kEvalHelp, eval_command, true},   {kAttendHelp, attend_command},
-    {kConvertHelp, convert_command},   {kCostHelp, cost_command}};
+constexpr const Command* kCommands[] = {
+    &kTrainCommand, &kCompareCommand, &kReportCommand, &kSampleCommand,  &kAskCommand,
+    &kDataCommand,  &kEvalCommand,    &kAttendCommand, &kConvertCommand, &kCostCommand};
 
 void print_help(std::ostream& out) {
   out << "headcount: how many KV heads does a transformer need, and what does each one cost?\n\n"
@@ -41,8 +32,8 @@ void print_help(std::ostream& out) {
          "  headcount compare                  five attentions, and which is enough: a minute\n"
          "  headcount train --attention gqa2   one model, with two KV heads\n\n"
          "Commands\n";
-  for (const NamedCommand& command : kCommands)
-    out << "  " << std::left << std::setw(9) << command.help.name << command.help.summary << '\n';
+  for (const Command* command : kCommands)
+    out << "  " << std::left << std::setw(9) << command->help.name << command->help.summary << '\n';
   out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command;\n"
          "headcount help ATTENTION, such as gqa2, explains one of\n  "
       << joined(attention_kinds(), [](const AttentionKind* kind) { return kind->name; })
@@ -50,11 +41,11 @@ void print_help(std::ostream& out) {
          "headcount --version says what it is built with.\n";
 }
 
-const NamedCommand& command_named(const std::string& name) {
+const Command& command_named(const std::string& name) {
   std::vector<std::string> known;
-  for (const NamedCommand& command : kCommands) {
-    if (command.help.name == name) return command;
-    known.push_back(command.help.name);
+  for (const Command* command : kCommands) {
+    if (command->help.name == name) return *command;
+    known.push_back(command->help.name);
   }
   throw UsageError("'", name, "' is no command of headcount; known are ", joined(known),
                    suggestion(name, known));
@@ -80,7 +71,7 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     }
     std::vector<std::string> flags(arguments.begin() + 1, arguments.end());
     flags.front() = "--help";
-    return command_named(arguments[1]).run(flags, ranks);
+    return run_command(command_named(arguments[1]), flags, ranks);
   }
   if (first == "--help" || first == "-h" || first == "help") {
     print_help(std::cout);
@@ -90,10 +81,10 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     std::cout << version_text() << ", " << mpi_text() << '\n';
     return 0;
   }
-  const NamedCommand& command = command_named(first);
+  const Command& command = command_named(first);
   if (!command.shared && ranks.size() > 1)
     throw UsageError("headcount ", first, " runs in one process; start it without mpirun");
-  return command.run({arguments.begin() + 1, arguments.end()}, ranks);
+  return run_command(command, {arguments.begin() + 1, arguments.end()}, ranks);
 }
 
 // Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 a result that is not finite,
@@ -127,7 +118,7 @@ int main(int argc, char** argv) {
   std::unique_ptr<Ranks> ranks = std::make_unique<Ranks>();
   // Processes of a comparison share its folder only. The first one of those that a launcher started
   // together prints the results and returns their exit code.
-  const bool compares = argc > 1 && argv[1] == kCompareHelp.name;
+  const bool compares = argc > 1 && argv[1] == kCompareCommand.help.name;
   int code = 0;
   std::string error;
   try {

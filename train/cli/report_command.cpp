@@ -6,7 +6,6 @@
 #include "autograd/base/files.h"
 #include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
-#include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/compare/results.h"
 #include "train/run/place.h"
@@ -18,25 +17,7 @@ namespace headcount {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-const CommandHelp kReportHelp = {
-    "report", "Show comparisons, or curves and settings of training runs, side by side as a page.",
-    "  headcount report runs/compare-lookup/results.json\n"
-    "  headcount report before/results.json after/results.json --out runs/both\n"
-    "  headcount report --from runs/mha runs/mla --out runs/two --format json\n"
-    "  headcount report --from runs/compare-lookup/runs/*/seed-1\n"};
-
 namespace {
-
-const std::vector<Flag> kReportFlags = {
-    {"from",
-     "one or more run folders, whose runs may still be training, or results.json files of "
-     "comparisons; --from may be left out before them",
-     true, true},
-    {"out",
-     "folder for report.html, curves.json and curves.csv, default runs/report; or a file FILE.html "
-     "for the page alone",
-     true},
-    kFormatFlag};
 
 // Section on the comparison whose results are in `file`.
 ReportPart part_of_results(const std::string& file) {
@@ -45,14 +26,9 @@ ReportPart part_of_results(const std::string& file) {
                    [&](const nlohmann::json&) { return comparison_part(Json::parse(text)); });
 }
 
-}  // namespace
-
-int report_command(const std::vector<std::string>& arguments, Ranks&) {
-  std::vector<std::string> words = arguments;
-  if (!words.empty() && !words.front().starts_with("-")) words.insert(words.begin(), "--from");
-  const CommandLine line = parse_command_line(words, kReportHelp, SettingList(), kReportFlags);
-  if (line.has("help")) return 0;
-  const Format format = output_format(line);
+int report_command(const Call& call) {
+  const CommandLine& line = call.line;
+  const Format format = call.format;
   line.required("from", "name run folders that headcount train made, or results.json files");
   const std::vector<std::string> sources = line.all("from");
   for (const std::string& source : sources) check_path("from", source);
@@ -60,9 +36,8 @@ int report_command(const std::vector<std::string>& arguments, Ranks&) {
   const bool page_alone = out.extension() == ".html";
   const fs::path page = page_alone ? out : out / "report.html";
   if (!page_alone) {
-    check_place_of_results(out, "headcount report", "curves.json", "runs", [](const fs::path& f) {
-      return f == "report.html" || f == "curves.json" || f == "curves.csv";
-    });
+    check_place_of_results(out, "headcount report", "curves.json", "runs",
+                           {"report.html", "curves.json", "curves.csv"});
   }
   std::vector<ReportPart> parts;
   std::vector<std::string> folders;
@@ -92,5 +67,28 @@ int report_command(const std::vector<std::string>& arguments, Ranks&) {
   std::cout << "report " << page.string() << '\n';
   return 0;
 }
+
+}  // namespace
+
+const Command kReportCommand = {
+    {"report", "Show comparisons, or curves and settings of training runs, side by side as a page.",
+     "  headcount report runs/compare-lookup/results.json\n"
+     "  headcount report before/results.json after/results.json --out runs/both\n"
+     "  headcount report --from runs/mha runs/mla --out runs/two --format json\n"
+     "  headcount report --from runs/compare-lookup/runs/*/seed-1\n"},
+    [] { return SettingList(); },
+    {{"from",
+      "one or more run folders, whose runs may still be training, or results.json files of "
+      "comparisons; --from may be left out before them",
+      true, true},
+     {"out",
+      "folder for report.html, curves.json and curves.csv, default runs/report; or a file "
+      "FILE.html "
+      "for the page alone",
+      true},
+     kFormatFlag},
+    report_command,
+    false,
+    "from"};
 
 }  // namespace headcount

@@ -5,7 +5,6 @@
 
 #include "models/cost.h"
 #include "models/sampling.h"
-#include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/cli/use_threads.h"
@@ -14,30 +13,11 @@
 
 namespace headcount {
 
-const CommandHelp kSampleHelp = {
-    "sample", "Continue a text with a trained model, token by token, from its KV cache.",
-    "  headcount sample --from runs/tales-mla --prompt \"Mary has\" --tokens 300 --temperature "
-    "0.8\n"
-    "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --format json\n"};
-
 namespace {
 
-const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folder", true},
-                                        kBestFlag,
-                                        {"prompt",
-                                         "text to continue; default: the first word of a story of "
-                                         "a built-in text, a line break for a file",
-                                         true},
-                                        {"stop",
-                                         "end a text as soon as what was generated ends with this "
-                                         "string, which is printed; may be given several times",
-                                         true, true},
-                                        kAllowNonFinite,
-                                        kFormatFlag};
-
-const SettingList& sample_settings() {
+SettingList sample_settings() {
   const SamplingOptions standard;
-  static const SettingList list = together(
+  return together(
       {settings_in(Scope::decoding,
                    {{"tokens",
                      "number of characters to generate",
@@ -70,7 +50,6 @@ const SettingList& sample_settings() {
        settings_in(Scope::decoding, together({cache_settings(), {precision_setting()}})),
        form_settings(),
        {threads_setting()}});
-  return list;
 }
 
 GenerationOptions read_generation_options(const Given& given) {
@@ -118,14 +97,9 @@ nlohmann::ordered_json json_of(const GenerationResult& result, const LoadedRun& 
   return json;
 }
 
-}  // namespace
-
-int sample_command(const std::vector<std::string>& arguments, Ranks&) {
-  const CommandLine line =
-      parse_command_line(arguments, kSampleHelp, sample_settings(), kSampleFlags);
-  if (line.has("help")) return 0;
-  const Format format = output_format(line);
-  const Given given = flags_given(line, sample_settings());
+int sample_command(const Call& call) {
+  const CommandLine& line = call.line;
+  const Given given = flags_given(call);
   GenerationOptions options = read_generation_options(given);
   const Precision precision = read_precision(given);
   require_fast(precision, "choose f32");
@@ -133,7 +107,7 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   const LoadedRun run = load_named_run(line);
   run.model->parameters().set_precision(precision);
   const ModelPlan& plan = run.model->plan();
-  refuse_unread(line, sample_settings(), [&](const Setting& setting, const std::string&) {
+  refuse_unread(line, call.settings, [&](const Setting& setting, const std::string&) {
     const bool of_cache = setting.name.starts_with("cache-") || !setting.only_for.empty();
     if (!options.cache && of_cache)
       return std::string("has no effect with --cache off; leave one of the two out");
@@ -149,12 +123,8 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
                                                : run.vocabulary.default_prompt();
   for (const std::string& stop : line.all("stop"))
     options.stops.push_back(encode_flag("stop", stop, run));
-  const Index context = plan->context;
-  if (!options.slide && std::ssize(prompt) > context) {
-    throw UsageError("--prompt has ", prompt.size(), " characters, the context holds ", context,
-                     "; shorten it or choose --at-context slide");
-  }
-  const bool stream = format == Format::text && options.decode.sequences == 1;
+  if (!options.slide) require_room("prompt", prompt, run, " or choose --at-context slide");
+  const bool stream = call.format == Format::text && options.decode.sequences == 1;
   std::string before = begun;  // printed with the first character
   const GenerationResult result =
       generate(*run.model, prompt, options, [&](Index, std::int32_t token) {
@@ -163,7 +133,7 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
                   << std::flush;
       });
   const nlohmann::ordered_json json = json_of(result, run, options);
-  if (print_data(format, json, json)) return 0;
+  if (print_data(call.format, json, json)) return 0;
   if (stream) {
     std::cout << '\n';
   } else {
@@ -176,5 +146,27 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
     tell(cache_bytes_text(plan, rounding));
   return 0;
 }
+
+}  // namespace
+
+const Command kSampleCommand = {
+    {"sample", "Continue a text with a trained model, token by token, from its KV cache.",
+     "  headcount sample --from runs/tales-mla --prompt \"Mary has\" --tokens 300 --temperature "
+     "0.8\n"
+     "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --format json\n"},
+    sample_settings,
+    {{"from", "run folder or checkpoint folder", true},
+     kBestFlag,
+     {"prompt",
+      "text to continue; default: the first word of a story of "
+      "a built-in text, a line break for a file",
+      true},
+     {"stop",
+      "end a text as soon as what was generated ends with this "
+      "string, which is printed; may be given several times",
+      true, true},
+     kAllowNonFinite,
+     kFormatFlag},
+    sample_command};
 
 }  // namespace headcount

@@ -27,47 +27,14 @@
 
 namespace headcount {
 
-const CommandHelp kTrainHelp = {
-    "train",
-    "Train a character-level transformer and report its loss and its KV-cache cost.",
-    "  headcount train --attention gqa --kv-heads 2\n"
-    "  headcount train --preset nanogpt-cpu --data input.txt --attention mla --kv-rank 48 "
-    "--rope-dim 16\n"
-    "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n",
-    {"attention", "kv-heads", "layers", "dim", "context", "data", "preset", "steps", "batch", "lr",
-     "seed", "out", "resume", "force", "format"}};
-
 namespace {
-
-const std::vector<Flag> kTrainFlags = {
-    {"preset", "start from a named set of settings, which flags override: " + preset_names(), true},
-    {"config",
-     "start from the settings in this config.json of a run; flags override them. With another "
-     "kind of --attention, what its own attention settled is left out",
-     true},
-    {"out", "run folder; default runs/DATA-ATTENTION", true},
-    {"resume",
-     "continue the run in this folder from its newest checkpoint. With more --steps than before, "
-     "the learning rate follows the schedule of the longer run",
-     true},
-    {"force", "replace the run that is already in the run folder", false},
-    {"quiet", "show no progress", false},
-    {"profile", "report the time of a training step by op", false},
-    {"trap-non-finite",
-     "stop at the first NaN or infinity in a training step and name the op and its shapes; slower",
-     false},
-    kFormatFlag,
-    {"print-config", "print the settings as JSON and stop", false}};
 
 constexpr double kSampleTemperature = 0.8;
 
-const SettingList& train_settings() {
-  static const SettingList list = [] {
-    SettingList all = together({training_settings(), run_settings()});
-    std::ranges::find(all, std::string("data"), &Setting::name)->standard = kDefaultData;
-    return all;
-  }();
-  return list;
+SettingList train_settings() {
+  SettingList all = together({training_settings(), run_settings()});
+  std::ranges::find(all, std::string("data"), &Setting::name)->standard = kDefaultData;
+  return all;
 }
 
 std::string write_sample(const LanguageModel& model, const Corpus& corpus,
@@ -281,14 +248,11 @@ void print(const nlohmann::ordered_json& result, const Job& job, const TrainingO
   std::printf("\nrun folder %s\n", job.folder->path().c_str());
 }
 
-}  // namespace
-
-int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
-  const CommandLine line = parse_command_line(arguments, kTrainHelp, train_settings(), kTrainFlags);
-  if (line.has("help")) return 0;
-  const Given flags = flags_given(line, train_settings());
+int train_command(const Call& call) {
+  const CommandLine& line = call.line;
+  Ranks& ranks = call.ranks;
+  const Given flags = flags_given(call);
   const bool resumes = line.has("resume"), writes = ranks.rank() == 0;
-  const Format format = output_format(line);
   const TrainOptions options = resumes ? resumed_options(line) : new_options(line);
   refuse_foreign(line, {options});
   if (const std::string* spec = line.setting("attention"))
@@ -308,7 +272,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
       resumes ? "resume the run on another machine, or begin a new one with f32" : "choose f32");
   const ProgressMode progress = use_run_settings(flags);
   const std::future<void> kernels = std::async(prepare_gemm);  // while the text is read
-  Job job = begin(line, command_text("train", arguments), options, ranks);
+  Job job = begin(line, command_text("train", call.arguments), options, ranks);
   const ProgressMode shown = line.has("quiet") || !writes ? ProgressMode::never : progress;
   if (shown != ProgressMode::never) {
     tell(warmup_note(job.options));
@@ -322,7 +286,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const std::string sample = write_sample(
       *job.learner.model, job.corpus, story_opening(job.options), job.options.seed, sample_file);
   const nlohmann::ordered_json result = json_of(job, outcome, profile);
-  if (print_data(format, result, result)) return 0;
+  if (print_data(call.format, result, result)) return 0;
   print(result, job, outcome);
   if (profile != nullptr) std::cout << "\n" << table(*profile);
   // If answers alone were learned, the rest of a sample is noise.
@@ -338,5 +302,40 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   return 0;
 }
+
+}  // namespace
+
+const Command kTrainCommand = {
+    {"train",
+     "Train a character-level transformer and report its loss and its KV-cache cost.",
+     "  headcount train --attention gqa --kv-heads 2\n"
+     "  headcount train --preset nanogpt-cpu --data input.txt --attention mla --kv-rank 48 "
+     "--rope-dim 16\n"
+     "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n",
+     {"attention", "kv-heads", "layers", "dim", "context", "data", "preset", "steps", "batch", "lr",
+      "seed", "out", "resume", "force", "format"}},
+    train_settings,
+    {{"preset", "start from a named set of settings, which flags override: " + preset_names(),
+      true},
+     {"config",
+      "start from the settings in this config.json of a run; flags override them. With another "
+      "kind of --attention, what its own attention settled is left out",
+      true},
+     {"out", "run folder; default runs/DATA-ATTENTION", true},
+     {"resume",
+      "continue the run in this folder from its newest checkpoint. With more --steps than before, "
+      "the learning rate follows the schedule of the longer run",
+      true},
+     {"force", "replace the run that is already in the run folder", false},
+     {"quiet", "show no progress", false},
+     {"profile", "report the time of a training step by op", false},
+     {"trap-non-finite",
+      "stop at the first NaN or infinity in a training step and name the op and its shapes; "
+      "slower",
+      false},
+     kFormatFlag,
+     {"print-config", "print the settings as JSON and stop", false}},
+    train_command,
+    true};
 
 }  // namespace headcount

@@ -46,20 +46,20 @@ ProgressMode use_run_settings(const Given& given) {
 
 namespace {
 
-// The file that --config names as JSON; an empty object without the flag.
-nlohmann::json read_config(const CommandLine& line) {
-  if (!line.has("config")) return nlohmann::json::object();
-  return recorded_settings(parse_json(read_file(line.get("config"))));
-}
-
-// Value of a setting from the first source that has it: flags, the configuration, `given`, the
-// default. Empty if the value is not a text.
-std::string text_for(const CommandLine& line, const nlohmann::json& config, const Given& given,
-                     const std::string& name) {
-  nlohmann::json value = given.get(name);
-  if (config.is_object() && config.contains(name)) value = config[name];
-  if (const std::string* text = line.setting(name)) value = *text;
-  return value.is_string() ? value.get<std::string>() : "";
+// Settings in the file that --config names; none without the flag.
+Given read_config(const CommandLine& line, const SettingList& known,
+                  const std::function<bool(const std::string&)>& is_another) {
+  Given config(known);
+  if (!line.has("config")) return config;
+  const std::string path = line.get("config");
+  try {
+    config.put(recorded_settings(parse_json(read_file(path))));
+    if (config.has("attention") && is_another(config.text("attention")))
+      return for_another_attention(config);
+  } catch (const Error& error) {
+    throw DataError("--config ", path, ": ", error.what());
+  }
+  return config;
 }
 
 }  // namespace
@@ -67,27 +67,18 @@ std::string text_for(const CommandLine& line, const nlohmann::json& config, cons
 void put_preset_or_config(const CommandLine& line, Given& given,
                           const std::function<bool(const std::string&)>& is_another) {
   line.refuse_beside("config", {"preset"}, ": both give settings; name one of them");
-  const std::string place = line.has("config") ? "--config " + line.get("config") + ": " : "";
-  nlohmann::json config;
-  try {
-    config = read_config(line);
-  } catch (const Error& error) {
-    throw DataError(place, error.what());
-  }
+  const Given config = read_config(line, given.known(), is_another);
+  // From the first source that has it: flags, the configuration, `given`, the default.
+  const auto text = [&](const char* name) {
+    if (const std::string* flag = line.setting(name)) return *flag;
+    return config.has(name) ? config.text(name) : given.text(name);
+  };
   if (line.has("preset")) {
     given.put(preset(line.get("preset")).settings);
-  } else if (text_for(line, config, given, "init").empty()) {
-    given.put(data_defaults(text_for(line, config, given, "data")));
+  } else if (text("init").empty()) {
+    given.put(data_defaults(text("data")));
   }
-  try {
-    Given of_config(given.known());
-    of_config.put(config);
-    if (of_config.has("attention") && is_another(of_config.text("attention")))
-      of_config = for_another_attention(of_config);
-    given.put_known(of_config.values());
-  } catch (const Error& error) {
-    throw DataError(place, error.what());
-  }
+  given.put_known(config.values());
 }
 
 TrainOptions new_options(const CommandLine& line) {

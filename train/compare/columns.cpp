@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "train/compare/number_text.h"
 #include "train/compare/premises.h"
 #include "train/compare/verdict.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -18,26 +18,20 @@ using Variant = const VariantResult&;
 using Value = std::function<Json(Variant)>;
 using Text = std::function<std::string(Variant)>;
 
-/// Collects columns. The text of a column follows from its value (see cell_text)
-/// unless it is given.
+/// Collects columns.
 class Columns {
  public:
   /// A column that attentions without a finished run have, too.
-  void always(const std::string& heading, std::string key, const Value& value, int decimals = 0,
+  void always(const std::string& heading, std::string key, Value value, int decimals = 0,
               bool words = false) {
-    const auto text = [=](Variant v) { return cell_text(value(v), decimals); };
-    add(heading, std::move(key), text, value, words);
+    all_.push_back({heading, std::move(key), {}, std::move(value), words, 0, decimals});
   }
   /// A figure of finished runs: a dash and null where there is none.
   void measured(const std::string& heading, std::string key, const Value& value, int decimals = 0,
                 const Text& text = {}) {
-    add(
-        heading, std::move(key),
-        [=](Variant v) {
-          const Json shown = v.runs.empty() ? Json() : value(v);
-          return text && !shown.is_null() ? text(v) : cell_text(shown, decimals);
-        },
-        [=](Variant v) { return v.runs.empty() ? Json() : value(v); });
+    const auto figure = [=](Variant v) { return v.runs.empty() ? Json() : value(v); };
+    all_.push_back({heading, std::move(key), {}, figure, false, 0, decimals});
+    if (text) all_.back().text = [=](Variant v) { return figure(v).is_null() ? "-" : text(v); };
   }
   /// The columns `name`_mean, which has the text of both, and `name`_ci95. `get` returns null if
   /// there is no estimate.
@@ -51,8 +45,8 @@ class Columns {
              [=](Variant v) { return get(v) ? or_null(get(v)->half_width) : Json(); });
   }
   /// A column for programs only.
-  void data(std::string key, Value value) { add({}, std::move(key), nullptr, std::move(value)); }
-
+  void data(std::string key, Value value) { always({}, std::move(key), std::move(value)); }
+  /// A column whose text does not follow from its value.
   void add(const std::string& heading, std::string key, Text text, Value value,
            bool words = false) {
     all_.push_back({heading, std::move(key), std::move(text), std::move(value), words});
@@ -73,11 +67,11 @@ void add_sizes(Columns& columns, const ComparisonResult& result) {
   columns.data("spec", [](Variant v) { return v.spec; });
   columns.always(
       "adjusted", "adjusted", [](Variant v) { return v.adjusted; }, 0, true);
+  columns.always("seeds", "runs", [](Variant v) { return v.runs.size(); });
   columns.always("params", "params", [](Variant v) { return v.parameters; });
   columns.always(
       "KV B/token at " + std::to_string(result.context), "kv_cache_bytes_per_token",
       [](Variant v) { return json_number(v.cache_bytes_per_token); }, 1);
-  columns.always("seeds", "runs", [](Variant v) { return v.runs.size(); });
 }
 
 void add_losses(Columns& columns, const ComparisonResult& result) {
@@ -87,11 +81,6 @@ void add_losses(Columns& columns, const ComparisonResult& result) {
   if (const auto floor = result.entropy_per_character) {
     columns.measured(
         "above floor", "excess_over_entropy", [=](Variant v) { return v.loss.mean - *floor; }, 4);
-  }
-  if (!result.only_answers) {
-    columns.measured(
-        "bits/char", "bits_per_character",
-        [](Variant v) { return v.loss.mean / std::numbers::ln2; }, 4);
   }
   const auto answers = [](Variant v) { return pointer(v.answer_accuracy); };
   if (std::ranges::none_of(result.variants, answers)) return;
@@ -200,13 +189,17 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
   const auto verdict = [&result](Variant v) {
     return has_verdict(v, result) ? Json(verdict_word(v.verdict, result.question.metric)) : Json();
   };
-  columns.add(
-      "verdict", "verdict", [=](Variant v) { return cell_text(verdict(v), 0); }, verdict);
+  columns.always("verdict", "verdict", verdict);
   columns.data("loss_falls_per_100_steps",
                [&result](Variant v) { return or_null(fall_at_end(v, result)); });
 }
 
-void add_speed_and_front(Columns& columns) {
+void add_bits_speed_and_front(Columns& columns, const ComparisonResult& result) {
+  if (!result.only_answers) {
+    columns.measured(
+        "bits/char", "bits_per_character",
+        [](Variant v) { return v.loss.mean / std::numbers::ln2; }, 4);
+  }
   columns.measured("train tok/s", "train_tokens_per_second",
                    [](Variant v) { return or_null(v.train_tokens_per_second); });
   // Programs also get the Pareto front of an attention without a finished run.
@@ -225,7 +218,7 @@ std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& re
   result.question.metric == Metric::steps ? add_steps(columns)
                                           : add_steps_to_reference(columns, result);
   add_comparison(columns, result);
-  add_speed_and_front(columns);
+  add_bits_speed_and_front(columns, result);
   return columns.take();
 }
 

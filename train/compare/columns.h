@@ -9,8 +9,9 @@
 
 namespace headcount {
 
-/// All columns that results may have; a table picks columns and their order by `selected`. An
-/// estimate takes two columns, mean and interval, and the first has the text of both.
+/// All columns that results may have, in the order of results.json; a table for people picks some
+/// by `selected`. An estimate takes two columns, mean and interval, and the first has the text of
+/// both.
 std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result);
 
 /// One column per value of the sweep with its tuning loss; the chosen value is marked. Empty

@@ -5,10 +5,10 @@
 
 #include "autograd/base/text.h"
 #include "data/character_pairs.h"
-#include "train/compare/number_text.h"
 #include "train/compare/sequential_testing.h"
 #include "train/compare/verdict.h"
 #include "train/statistics.h"
+#include "train/units.h"
 
 namespace headcount {
 

@@ -15,33 +15,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Columns of each attention for programs, in CSV and JSON; `name` is the key of its spec.
-std::vector<std::string_view> keys_for_programs(std::string_view name) {
-  return {name,
-          "adjusted",
-          "runs",
-          "params",
-          "kv_cache_bytes_per_token",
-          "val_loss_mean",
-          "val_loss_ci95",
-          "excess_over_entropy",
-          "answer_accuracy_mean",
-          "answer_accuracy_ci95",
-          "learned",
-          "steps_to_learn_median",
-          "steps_to_reference_loss_median",
-          "paired_difference_mean",
-          "paired_difference_ci95",
-          "paired_difference_text_ci95",
-          "difference_excludes_zero",
-          "cost_mean",
-          "cost_ci95",
-          "cost_median",
-          "verdict",
-          "loss_falls_per_100_steps",
-          "bits_per_character",
-          "train_tokens_per_second",
-          "pareto"};
+// Columns of each attention for programs, but that of its name under the key `other`.
+std::vector<Column<VariantResult>> columns_for_programs(const ComparisonResult& result,
+                                                        std::string_view other) {
+  std::vector<Column<VariantResult>> columns = comparison_columns(result);
+  std::erase_if(columns, [&](const auto& column) { return column.key == other; });
+  return columns;
 }
 
 // Array with `make(item)` of each item.
@@ -312,15 +291,14 @@ void write_lines(const Json& json, std::size_t indent, std::string& text) {
 }  // namespace
 
 std::string comparison_csv(const ComparisonResult& result) {
-  const auto columns = selected(comparison_columns(result), keys_for_programs("attention"));
+  const auto columns = columns_for_programs(result, "spec");
   std::string text;
   for (const std::string& line : csv_lines(columns, result.variants)) text += line + "\r\n";
   return text;
 }
 
 nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
-  Json variants =
-      json_rows(selected(comparison_columns(result), keys_for_programs("spec")), result.variants);
+  Json variants = json_rows(columns_for_programs(result, "attention"), result.variants);
   for (std::size_t i = 0; i < result.variants.size(); ++i)
     add_details(variants[i], result.variants[i]);
   return {{"data", result.data},

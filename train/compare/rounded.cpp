@@ -11,7 +11,6 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/cost.h"
-#include "train/compare/number_text.h"
 #include "train/cost_figures.h"
 #include "train/evaluation.h"
 #include "train/interrupt.h"
@@ -21,6 +20,7 @@
 #include "train/run/place.h"
 #include "train/run/provenance.h"
 #include "train/table.h"
+#include "train/units.h"
 
 namespace headcount {
 

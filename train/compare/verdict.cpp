@@ -6,8 +6,8 @@
 
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
-#include "train/compare/number_text.h"
 #include "train/compare/sequential_testing.h"
+#include "train/units.h"
 
 namespace headcount {
 

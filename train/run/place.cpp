@@ -146,7 +146,7 @@ void check_out_folder(const fs::path& path) {
 
 void check_place_of_results(const fs::path& folder, const std::string& command,
                             const std::string& own, const std::string& key,
-                            bool (*replaces)(const fs::path& name)) {
+                            std::initializer_list<const char*> written) {
   check_out_folder(folder);
   if (!is_there(folder)) return;
   try {
@@ -154,10 +154,9 @@ void check_place_of_results(const fs::path& folder, const std::string& command,
     if (results.is_object() && results.contains(key)) return;
   } catch (const DataError&) {  // the folder has no results of this command
   }
-  for (const fs::path& file : entries_of(folder)) {
-    const fs::path name = file.filename();
-    if (replaces(name))
-      throw SettingError("`out` ", folder.string(), " has a ", name.string(), " that ", command,
+  for (const char* name : written) {
+    if (is_there(folder / name))
+      throw SettingError("`out` ", folder.string(), " has a ", name, " that ", command,
                          " did not write; name another folder");
   }
 }

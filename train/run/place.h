@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 
 #include "train/options.h"
 #include "train/run/lock.h"
@@ -30,11 +31,11 @@ std::filesystem::path new_run_folder(const TrainOptions& options);
 void check_out_folder(const std::filesystem::path& path);
 
 /// Throws SettingError as check_out_folder does, and if results of `command` would replace files
-/// that the command did not write. `replaces` returns true for names that it writes. A folder whose
-/// JSON file `own` has `key` holds results of the command.
+/// that the command did not write. `written` are the names that it writes. A folder whose JSON file
+/// `own` has `key` holds results of the command.
 void check_place_of_results(const std::filesystem::path& folder, const std::string& command,
                             const std::string& own, const std::string& key,
-                            bool (*replaces)(const std::filesystem::path& name));
+                            std::initializer_list<const char*> written);
 
 /// What becomes of an earlier run in the folder of a new one: the new run is refused, or replaces
 /// it. A folder with files that no run writes is never touched.

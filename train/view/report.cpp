@@ -2,8 +2,8 @@
 
 #include <utf8.h>
 
-#include "train/compare/number_text.h"
 #include "train/compare/results.h"
+#include "train/units.h"
 #include "train/view/run_curves.h"
 
 namespace headcount {

@@ -9,7 +9,6 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
-#include "train/compare/number_text.h"
 #include "train/run/loaded.h"
 #include "train/run/record.h"
 
@@ -148,8 +147,7 @@ std::string runs_table(const Json& curves, Format format) {
   const std::vector<Json> runs = curves.at("runs");
   std::vector<Column<Json>> columns;
   const auto add = [&](const char* heading, int decimals, const auto& value, bool words = false) {
-    const auto text = [=](const Json& run) { return cell_text(value(run), decimals); };
-    columns.push_back({heading, "", text, nullptr, words});
+    columns.push_back({heading, "", {}, value, words, 0, decimals});
   };
   const auto of = [](const char* key) { return [key](const Json& run) { return run.at(key); }; };
   add("run", 0, of("run"), true);

@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 
 // What a command says as main does; "accepted" if it refuses nothing. Fails for an error that is
 // not about usage.
-std::string refusal(Command* command, const std::vector<std::string>& arguments) {
+std::string refusal(const Command& command, const std::vector<std::string>& arguments) {
   try {
-    command(arguments, alone());
+    run_command(command, arguments, alone());
   } catch (const Error& error) {
     EXPECT_TRUE(dynamic_cast<const UsageError*>(&error) != nullptr ||
                 dynamic_cast<const SettingError*>(&error) != nullptr ||
@@ -66,7 +66,7 @@ TEST(EverySetting, RefusesWhatItsTypeDoesNotHave) {
   for (const Setting& setting : together({training_settings(), run_settings()})) {
     for (const std::string& text : unusable(setting.takes)) {
       const std::string flag = "--" + setting.name,
-                        said = refusal(train_command, {flag + "=" + text, "--print-config"});
+                        said = refusal(kTrainCommand, {flag + "=" + text, "--print-config"});
       EXPECT_TRUE(said.starts_with(flag) && said.find("must be") != said.npos)
           << flag << "=" << text << ": " << said;
       ++tried;
@@ -101,7 +101,7 @@ TEST(EverySetting, IsRefusedBesideAnOwnerThatDoesNotHaveIt) {
                                             "--print-config"};
       // A text whose positions are not learned, beside which a rotary width has no effect either.
       if (flag != "data") arguments.insert(arguments.end(), {"--data", "tales"});
-      const std::string said = refusal(train_command, arguments);
+      const std::string said = refusal(kTrainCommand, arguments);
       EXPECT_TRUE(said.starts_with("--" + setting.name + " has no effect with --" + flag + " " +
                                    owner + " "))
           << owner << " " << setting.name << ": " << said;
@@ -290,7 +290,7 @@ const BadFile kFiles[] = {
     {"+ --out run --force --data run/metrics.jsonl", kUsage,
      "--data run/metrics.jsonl lies in --out run, whose contents the new run would replace"},
     {"eval --from run/checkpoints/step-3 --data text.txt --logits run/metrics.jsonl", kUsage,
-     "--logits run/metrics.jsonl is a file of run"},
+     "--logits run/metrics.jsonl is there and holds no logits"},
     {"+ --out=", kUsage, "--out is empty"},
     {"+ --init=", kUsage, "--init is empty"},
     {"train --data=", kUsage, "--data is empty"},

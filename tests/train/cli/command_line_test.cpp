@@ -20,10 +20,10 @@
 namespace headcount {
 namespace {
 
-const std::map<std::string, Command*> kCommands = {
-    {"train", train_command},     {"compare", compare_command}, {"report", report_command},
-    {"sample", sample_command},   {"eval", eval_command},       {"attend", attend_command},
-    {"convert", convert_command}, {"cost", cost_command}};
+const std::map<std::string, const Command&> kCommands = {
+    {"train", kTrainCommand},     {"compare", kCompareCommand}, {"report", kReportCommand},
+    {"sample", kSampleCommand},   {"eval", kEvalCommand},       {"attend", kAttendCommand},
+    {"convert", kConvertCommand}, {"cost", kCostCommand}};
 
 // Names of flags in `text`, without their dashes.
 std::set<std::string> flags_in(const std::string& text) {
@@ -44,9 +44,9 @@ std::string help_of(const std::string& command) {
 }
 
 // Returns true if the command takes the flag. Its value is read after the help is printed.
-bool takes(Command* command, const std::string& flag) {
+bool takes(const Command& command, const std::string& flag) {
   try {
-    command({"--" + flag + "=1", "--help"}, alone());
+    run_command(command, {"--" + flag + "=1", "--help"}, alone());
   } catch (const UsageError& error) {
     return std::string(error.what()).find("unknown flag") == std::string::npos;
   }

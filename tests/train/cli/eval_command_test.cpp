@@ -168,7 +168,6 @@ TEST_F(EvalCommand, EvaluatesOnTheValidationFileOrPartOfTheRun) {
   const json part = train("part", "--validation-part 0.25");
   EXPECT_EQ(part.at("val_loss"), apart.at("val_loss"));
   EXPECT_EQ(object("--from part").at("loss"), apart.at("val_loss"));
-  expect_refusal(kUsage, "--from apart --logits rest.txt", {"is the text that eval reads"});
   folder_->file("rest.txt", all);
   const std::string hashes = json::parse(folder_->contents("apart/run.json"))["data_sha256"];
   const std::string changed = "the validation file is no longer the text of the run in apart";
@@ -222,17 +221,14 @@ TEST_F(EvalCommand, RefusesAWindowForAStateAndDoesNotBlameItsFile) {
                  {"--attention-stats does not apply to state"});
 }
 
-TEST_F(EvalCommand, WritesLogitsOverNothingThatItReads) {
+TEST_F(EvalCommand, WritesLogitsOverNothingButLogits) {
   const std::string weights = "run/checkpoints/" + folder_->contents("run/checkpoints/latest");
   const std::string model = weights.substr(0, weights.find('\n')) + "/model.safetensors";
   const std::string before = folder_->contents(model);
-  for (const std::string& file : {model, std::string("run/config.json")})
-    expect_refusal(2, "--from run --data text.txt --logits " + file, {"is a file of run"});
+  for (const std::string& file : {model, std::string("run/config.json"), std::string("text.txt")})
+    expect_refusal(2, "--from run --logits " + file, {"--logits " + file, "holds no logits"});
   EXPECT_EQ(folder_->contents(model), before);
-  // The run names its text.
-  for (const char* const data : {"", "--data text.txt "})
-    expect_refusal(2, std::string("--from run --logits text.txt ") + data,
-                   {"is the text that eval reads"});
+  for (int i = 0; i < 2; ++i) object("--from run --logits again.safetensors");
 }
 
 TEST_F(EvalCommand, KeepsTheWindowOfTraining) {

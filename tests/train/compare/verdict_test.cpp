@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "train/compare/number_text.h"
 #include "train/compare/premises.h"
 #include "train/compare/results.h"
+#include "train/units.h"
 
 namespace headcount {
 namespace {
