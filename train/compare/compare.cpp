@@ -91,15 +91,11 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
   return common;
 }
 
-// Attention that the others are compared with: if none was named, the one with the largest cache.
-const PlannedVariant& reference_of(const ComparisonPlan& plan) {
-  return *std::ranges::find(plan.variants, plan.options.question.reference, &PlannedVariant::spec);
-}
-
 // Facts about a comparison that are known before any run.
 ComparisonResult described(const ComparisonPlan& plan, const RunOrders& orders) {
   const Corpus& corpus = plan.corpus;
-  const PlannedVariant& reference = reference_of(plan);
+  const PlannedVariant& reference =
+      *std::ranges::find(plan.variants, plan.options.question.reference, &PlannedVariant::spec);
   const TrainOptions& options = reference.candidates.front().options;
   ComparisonResult result;
   result.command = orders.command;
@@ -222,11 +218,7 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
 
 ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, RunWatcher& watcher) {
   const ComparisonResult facts = described(plan, orders);
-  const auto reference = static_cast<std::size_t>(&reference_of(plan) - plan.variants.data());
-  const NeededRuns runs(plan.variants, facts.question, reference, orders.folder, orders.command,
-                        [&facts](std::span<const RunResult> finished, double limit) {
-                          return why_open(facts, finished, limit);
-                        });
+  const NeededRuns runs(plan.variants, facts, orders.folder, orders.command);
   RunQueue queue(
       runs.runs(), [&](std::span<const RunStatus> statuses) { return runs.needs(statuses); },
       plan.corpus, orders.again, watcher);

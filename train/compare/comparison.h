@@ -82,9 +82,9 @@ struct RunResult {
   std::vector<LossAt> loss_by_position;        ///< loss by position in the context, as there
   std::vector<double> loss_by_block;           ///< loss by stretch of the text, as there
   std::optional<Index> learned_at;             ///< step at which the run had learned and ended
-  double train_tokens_per_second = 0;          ///< over whole training steps, without evaluations
+  double train_tokens_per_second = 0;     ///< of the steps of its last start; 0 if that had none
   double machine_seconds = 0;             ///< from start to end, divided by the runs side by side
-  std::string version, machine;           ///< program and machine: see ComparisonResult
+  std::string version, machine;           ///< of that start: see ComparisonResult
   std::vector<Index> curve_steps;         ///< steps of the points of the loss curve
   std::vector<double> curve_losses;       ///< training loss, mean since the point before
   std::vector<EvaluationAt> evaluations;  ///< on the way and at the end, in the order of steps

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "train/compare/premises.h"
+
 namespace headcount {
 
 namespace {
@@ -11,26 +13,18 @@ bool all_ended(std::span<const RunStatus> outcomes) {
   return std::ranges::all_of(outcomes, &RunStatus::ended);
 }
 
-std::vector<RunResult> results(std::span<const RunStatus> outcomes) {
-  std::vector<RunResult> all;
-  for (const RunStatus& outcome : outcomes) {
-    if (outcome.result) all.push_back(*outcome.result);
-  }
-  return all;
-}
-
 }  // namespace
 
-NeededRuns::NeededRuns(const std::vector<PlannedVariant>& variants, const Question& question,
-                       std::size_t reference, const std::filesystem::path& folder,
-                       const std::string& command,
-                       std::function<std::string(std::span<const RunResult>, double)> why_open)
+NeededRuns::NeededRuns(const std::vector<PlannedVariant>& variants, ComparisonResult facts,
+                       const std::filesystem::path& folder, const std::string& command)
     : variants_(variants),
-      question_(question),
-      reference_(reference),
-      seeds_(static_cast<std::size_t>(question.seeds.last)),
-      judge_(question.metric, question.seeds),
-      why_open_(std::move(why_open)) {
+      facts_(std::move(facts)),
+      reference_(static_cast<std::size_t>(
+          std::ranges::find(variants, facts_.question.reference, &PlannedVariant::spec) -
+          variants.begin())),
+      first_(static_cast<std::size_t>(facts_.question.seeds.first)),
+      seeds_(static_cast<std::size_t>(facts_.question.seeds.last)),
+      judge_(facts_.question.metric, facts_.question.seeds) {
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) {
       for (std::size_t seed = 1; seed <= seeds_; ++seed) {
@@ -54,25 +48,26 @@ std::optional<double> NeededRuns::tuning_figure(std::span<const RunStatus> outco
   double sum = 0;
   for (const RunStatus& outcome : outcomes) {
     if (!outcome.result) return std::nullopt;
-    sum += question_.metric == Metric::steps ? static_cast<double>(steps_taken(*outcome.result))
-                                             : outcome.result->tuning_loss.value();
+    sum += facts_.question.metric == Metric::steps
+               ? static_cast<double>(steps_taken(*outcome.result))
+               : outcome.result->tuning_loss.value();
   }
   return sum / static_cast<double>(outcomes.size());
 }
 
-std::optional<std::vector<std::vector<RunResult>>> NeededRuns::control_runs(
-    std::span<const RunStatus> outcomes) const {
-  std::vector<std::vector<RunResult>> controls;
+std::optional<NeededRuns::Settled> NeededRuns::settled(std::span<const RunStatus> outcomes) const {
+  ComparisonResult result = facts_;
   for (std::size_t variant = 0; variant < variants_.size(); ++variant) {
-    if (!is_control(question_, variants_[variant].spec)) continue;
-    const auto first_run = best(variant, outcomes);
-    if (!first_run) return std::nullopt;
-    const auto first =
-        of(outcomes, *first_run).first(static_cast<std::size_t>(question_.seeds.first));
-    if (!all_ended(first)) return std::nullopt;
-    controls.push_back(results(first));
+    VariantResult& first = result.variants.emplace_back();
+    first.spec = variants_[variant].spec;
+    if (variant != reference_ && !is_control(result.question, first.spec)) continue;
+    const auto run = best(variant, outcomes);
+    if (!run || !all_ended(of(outcomes, *run).first(first_))) return std::nullopt;
+    for (const RunStatus& outcome : of(outcomes, *run).first(first_))
+      if (outcome.result) first.runs.push_back(*outcome.result);
   }
-  return controls;
+  const std::optional<double> limit = tolerance(result);
+  return Settled{limit, limit && !why_open(result, *limit).empty()};
 }
 
 std::optional<std::size_t> NeededRuns::best(std::size_t variant,
@@ -83,7 +78,7 @@ std::optional<std::size_t> NeededRuns::best(std::size_t variant,
   std::optional<double> least;
   for (std::size_t candidate = 0; candidate < candidates; ++candidate) {
     const std::size_t run = first_run(variant, candidate);
-    const auto first = of(outcomes, run).first(static_cast<std::size_t>(question_.seeds.first));
+    const auto first = of(outcomes, run).first(first_);
     if (!all_ended(first)) return std::nullopt;
     const std::optional<double> figure = tuning_figure(first);
     if (best && !(figure && (!least || *figure < *least))) continue;
@@ -94,11 +89,11 @@ std::optional<std::size_t> NeededRuns::best(std::size_t variant,
 }
 
 void NeededRuns::need_more(std::size_t variant, std::span<const RunStatus> outcomes,
-                           std::vector<Need>& needs) const {
+                           const std::optional<Settled>& settled, std::vector<Need>& needs) const {
   const auto own = best(variant, outcomes), of_reference = best(reference_, outcomes);
   if (!of_reference) return;
   if (!own) {  // its best candidate may yet need more seeds of the reference
-    for (std::size_t seed = static_cast<std::size_t>(question_.seeds.first); seed < seeds_; ++seed)
+    for (std::size_t seed = first_; seed < seeds_; ++seed)
       needs[*of_reference + seed] = std::min(needs[*of_reference + seed], Need::maybe);
     return;
   }
@@ -108,16 +103,16 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunStatus> outco
       needs[run + seed] = std::min(needs[run + seed], how);
   };
   // Looks are in the order of seeds, so a look never skips a run that is still under way.
-  const auto first = static_cast<std::size_t>(question_.seeds.first);
   std::vector<std::optional<double>> costs;
   std::size_t failed = 0, failed_references = 0;
   bool lost = false;
   // Returns true after the look at which more seeds became useless. Seeds behind it, which may have
   // been trained in the meantime, do not count.
   const auto given_up = [&] {
-    if (costs.size() < first) return false;
-    const bool no_interval = lost && question_.metric == Metric::loss;  // none holds infinite costs
-    return no_interval || std::max(failed, failed_references) >= first;
+    if (costs.size() < first_) return false;
+    const bool no_interval =
+        lost && facts_.question.metric == Metric::loss;  // none holds infinite costs
+    return no_interval || std::max(failed, failed_references) >= first_;
   };
   for (std::size_t i = 0; i < seeds_ && runs[i].ended && references[i].ended && !given_up(); ++i) {
     costs.emplace_back();
@@ -125,32 +120,29 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunStatus> outco
     failed_references += !references[i].result;
     if (!references[i].result) continue;
     if (runs[i].result)
-      costs.back() = cost_of(*runs[i].result, *references[i].result, question_.metric);
+      costs.back() = cost_of(*runs[i].result, *references[i].result, facts_.question.metric);
     if (runs[i].diverged) costs.back() = kDivergedCost;
     lost = lost || runs[i].diverged;
   }
-  const auto controls = control_runs(outcomes);
-  if (controls && costs.size() >= first) {
-    const std::vector<RunResult> first_references = results(references.first(first));
-    const std::optional<double> limit = tolerance(question_, first_references, *controls);
-    if (limit && why_open_ && !why_open_(first_references, *limit).empty()) return;
+  if (settled && costs.size() >= first_) {
+    if (settled->open) return;
     Decision decision;
-    if (limit) decision = decide(costs, *limit, judge_);
+    if (settled->tolerance) decision = decide(costs, *settled->tolerance, judge_);
     for (std::size_t seed = 0; seed < decision.seeds; ++seed) need(seed, Need::now);
     if (decision.verdict != Verdict::open || given_up()) return;
     if (costs.size() < seeds_) need(costs.size(), Need::now);
   }
-  for (std::size_t seed = first; seed < seeds_; ++seed) need(seed, Need::maybe);
+  for (std::size_t seed = first_; seed < seeds_; ++seed) need(seed, Need::maybe);
 }
 
 std::vector<Need> NeededRuns::needs(std::span<const RunStatus> outcomes) const {
   std::vector<Need> needs(runs_.size(), Need::no);
   for (std::size_t run = 0; run < needs.size(); ++run) {
-    if (runs_[run].options.seed <= static_cast<std::uint64_t>(question_.seeds.first))
-      needs[run] = Need::now;
+    if (runs_[run].options.seed <= first_) needs[run] = Need::now;
   }
+  const std::optional<Settled> settled = this->settled(outcomes);
   for (std::size_t variant = 0; variant < variants_.size(); ++variant) {
-    if (variant != reference_) need_more(variant, outcomes, needs);
+    if (variant != reference_) need_more(variant, outcomes, settled, needs);
   }
   return needs;
 }
@@ -172,8 +164,7 @@ std::vector<std::optional<double>> NeededRuns::tuning_figures(
     std::size_t variant, std::span<const RunStatus> outcomes) const {
   std::vector<std::optional<double>> figures;
   for (std::size_t i = 0; i < variants_[variant].candidates.size(); ++i) {
-    figures.push_back(tuning_figure(of(outcomes, first_run(variant, i))
-                                        .first(static_cast<std::size_t>(question_.seeds.first))));
+    figures.push_back(tuning_figure(of(outcomes, first_run(variant, i)).first(first_)));
   }
   return figures;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,12 +18,10 @@ namespace headcount {
 /// runs side by side.
 class NeededRuns {
  public:
-  /// Runs go to runs/ in `folder`; `reference` is an index into `variants`. `why_open`, if given,
-  /// takes the runs of the reference and the tolerance and returns why no verdict can be reached,
-  /// empty if verdicts can (see premises.h). `variants` must outlive the plan.
-  NeededRuns(const std::vector<PlannedVariant>& variants, const Question& question,
-             std::size_t reference, const std::filesystem::path& folder, const std::string& command,
-             std::function<std::string(std::span<const RunResult>, double)> why_open = {});
+  /// Runs go to runs/ in `folder`. `facts` are known before any run: the question with its
+  /// reference, one of `variants`, and what why_open reads. `variants` must outlive the plan.
+  NeededRuns(const std::vector<PlannedVariant>& variants, ComparisonResult facts,
+             const std::filesystem::path& folder, const std::string& command);
 
   const std::vector<RunPlan>& runs() const { return runs_; }
 
@@ -55,19 +52,22 @@ class NeededRuns {
     return outcomes.subspan(first, seeds_);
   }
   std::optional<double> tuning_figure(std::span<const RunStatus> outcomes) const;
-  /// Runs of each control on the first seeds; none while one is under way.
-  std::optional<std::vector<std::vector<RunResult>>> control_runs(
-      std::span<const RunStatus> outcomes) const;
+  /// What the first seeds of the reference and the controls settle for all verdicts.
+  struct Settled {
+    std::optional<double> tolerance;
+    bool open = false;  ///< no verdict can be reached: see why_open
+  };
+  /// None while one of these runs is under way.
+  std::optional<Settled> settled(std::span<const RunStatus> outcomes) const;
   /// Index of the first run of the best candidate; none while that is unknown.
   std::optional<std::size_t> best(std::size_t variant, std::span<const RunStatus> outcomes) const;
   void need_more(std::size_t variant, std::span<const RunStatus> outcomes,
-                 std::vector<Need>& needs) const;
+                 const std::optional<Settled>& settled, std::vector<Need>& needs) const;
 
   const std::vector<PlannedVariant>& variants_;
-  Question question_;
-  std::size_t reference_, seeds_;
+  ComparisonResult facts_;
+  std::size_t reference_, first_, seeds_;  ///< seeds: of all candidates, and at most
   Judge judge_;
-  std::function<std::string(std::span<const RunResult>, double)> why_open_;
   std::vector<RunPlan> runs_;  ///< by variant, candidate, seed
 };
 

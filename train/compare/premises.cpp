@@ -66,9 +66,7 @@ std::string why_no_better(double chance, double limit, std::span<const RunResult
 std::string why_unlearned(const ComparisonResult& result, std::span<const RunResult> runs,
                           double limit) {
   const bool answers = result.question.metric == Metric::answers;
-  const std::string& named = result.question.reference;
-  const std::string who =
-      (named.empty() ? reference(result).spec : named) + ", the reference, has ";
+  const std::string who = reference(result).spec + ", the reference, has ";
   if (result.baseline_loss) {
     const double loss = mean_of(runs, [](const RunResult& run) { return run.validation_loss; });
     const bool reachable = answers || limit < *result.baseline_loss;
@@ -88,8 +86,7 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
 std::string why_not_in_time(const ComparisonResult& result, std::span<const RunResult> runs) {
   const auto late = std::ranges::count_if(runs, [](const RunResult& r) { return !r.learned_at; });
   if (late == 0) return "";
-  const std::string& named = result.question.reference;
-  return (named.empty() ? reference(result).spec : named) +
+  return reference(result).spec +
          formatted(", the reference, does not learn in %td steps on %td of %td seeds; train longer",
                    result.steps, late, std::ssize(runs));
 }
@@ -103,13 +100,12 @@ Index least_seeds() {
 
 }  // namespace
 
-std::string why_open(const ComparisonResult& result, std::span<const RunResult> reference,
-                     double tolerance) {
+std::string why_open(const ComparisonResult& result, double tolerance) {
   const Question& question = result.question;
   std::vector<RunResult> first;
-  std::ranges::copy_if(reference, std::back_inserter(first), [&](const RunResult& run) {
-    return static_cast<Index>(run.seed) <= question.seeds.first;
-  });
+  std::ranges::copy_if(
+      reference(result).runs, std::back_inserter(first),
+      [&](const RunResult& run) { return static_cast<Index>(run.seed) <= question.seeds.first; });
   if (first.empty()) return "";
   if (result.too_long_warmup > 0) {
     return formatted(
@@ -241,9 +237,7 @@ std::optional<double> skewness_beyond_normal(const std::vector<double>& values) 
 std::string skewed_text(const ComparisonResult& result) {
   std::vector<std::string> names;
   for (const VariantResult& variant : result.variants) {
-    std::vector<double> costs;
-    for (const auto& [seed, cost] : variant.costs) costs.push_back(cost);
-    if (const auto skewness = skewness_beyond_normal(costs))
+    if (const auto skewness = skewness_beyond_normal(values_of(variant.costs)))
       names.push_back(variant.spec + formatted(" (skewness %.1f)", *skewness));
   }
   if (names.empty() || result.question.metric != Metric::loss) return "";

@@ -22,11 +22,10 @@ double baseline_loss(const Corpus& corpus);
 std::string baseline_name(const ComparisonResult& result);
 
 /// Reason why no verdict can be reached, a clause without a full stop; empty if verdicts can be
-/// reached. `reference` has the runs of the reference; those of the first seeds settle the reason,
-/// as they settle the `tolerance`. If the reference is better than the baseline by no more than the
-/// tolerance, a model that learned nothing would be enough.
-std::string why_open(const ComparisonResult& result, std::span<const RunResult> reference,
-                     double tolerance);
+/// reached. The reference's runs on the first seeds settle the reason, as they settle the
+/// `tolerance`. If the reference is better than the baseline by no more than the tolerance, a model
+/// that learned nothing would be enough.
+std::string why_open(const ComparisonResult& result, double tolerance);
 
 /// Reason why no verdict can be reached although the reference has learned, a clause as above: an
 /// attention with a smaller cache, trained alike, is shown to be better by more than the tolerance.

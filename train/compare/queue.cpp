@@ -37,8 +37,15 @@ RunQueue::RunQueue(const std::vector<RunPlan>& runs, Needs needs, const Corpus& 
   std::ranges::stable_sort(order_, {}, [&](std::size_t run) { return runs_[run].options.seed; });
   // All runs to be trained again are forgotten first, so that a comparison that is stopped and
   // continued takes none of their old results.
-  for (const RunPlan& run : runs) again ? forget_run(run) : forget_failure(run);
-  for (std::size_t run = 0; run < runs.size(); ++run) refresh(run);
+  for (const RunPlan& run : runs)
+    if (again) forget_run(run);
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    refresh(run);
+    const RunStatus& status = statuses_[run];
+    if (!status.ended || status.result || status.diverged) continue;  // it would diverge again
+    forget_failure(runs[run]);
+    statuses_[run] = {};
+  }
   update();
 }
 

@@ -256,27 +256,16 @@ void forget_run(const RunPlan& run) {
     erase(file);
 }
 
-void forget_failure(const RunPlan& run) {
-  if (!is_there(failure_file(run))) return;
-  try {
-    if (parse_json(read_file(failure_file(run))).at("outcome").at("diverged").get<bool>()) return;
-  } catch (const DataError&) {
-  } catch (const json::exception&) {
-  }
-  erase(failure_file(run));
-}
+void forget_failure(const RunPlan& run) { erase(failure_file(run)); }
 
-void write_unfinished(const RunPlan& run, const TimeSpent& spent, const json& basis) {
+void write_unfinished(const RunPlan& run, double machine_seconds, const json& basis) {
   write_record(unfinished_file(run), identity_of(run, basis), "spent",
-               {{"machine_seconds", spent.machine_seconds},
-                {"steps", spent.steps},
-                {"step_seconds", spent.step_seconds}});
+               {{"machine_seconds", machine_seconds}});
 }
 
-std::optional<TimeSpent> read_unfinished(const RunPlan& run, const json& basis) {
-  return read_record(unfinished_file(run), identity_of(run, basis), "spent", [](const json& spent) {
-    return TimeSpent{spent.at("machine_seconds"), spent.at("steps"), spent.at("step_seconds")};
-  });
+std::optional<double> read_unfinished(const RunPlan& run, const json& basis) {
+  return read_record(unfinished_file(run), identity_of(run, basis), "spent",
+                     [](const json& spent) { return spent.at("machine_seconds").get<double>(); });
 }
 
 void require_same_run(const RunPlan& run, const json& basis) {

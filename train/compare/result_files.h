@@ -38,23 +38,15 @@ std::optional<RunStatus> read_run_status(const RunPlan& run, const nlohmann::jso
 /// Erases what earlier comparisons recorded of `run`: a result, a failure, or time taken. Throws
 /// WriteError.
 void forget_run(const RunPlan& run);
-/// Erases failed.json, unless the run diverged, as it would again. Throws WriteError.
+/// Erases failed.json. Throws WriteError.
 void forget_failure(const RunPlan& run);
 
-/// Time that a run has taken so far. `steps` and `step_seconds` leave out evaluations and
-/// checkpoints.
-struct TimeSpent {
-  double machine_seconds = 0;
-  Index steps = 0;
-  double step_seconds = 0;
-};
-
 /// Writes unfinished.json of a run without a result yet: its identity and the time taken up to its
-/// newest checkpoint. Throws WriteError.
-void write_unfinished(const RunPlan& run, const TimeSpent& spent, const nlohmann::json& basis);
-/// Reads unfinished.json, so that the run can resume; none unless an earlier comparison by this
-/// version left `run` with these settings and this basis.
-std::optional<TimeSpent> read_unfinished(const RunPlan& run, const nlohmann::json& basis);
+/// newest checkpoint, RunResult::machine_seconds. Throws WriteError.
+void write_unfinished(const RunPlan& run, double machine_seconds, const nlohmann::json& basis);
+/// Seconds in unfinished.json, so that the run can resume; none unless an earlier comparison by
+/// this version left `run` with these settings and this basis.
+std::optional<double> read_unfinished(const RunPlan& run, const nlohmann::json& basis);
 /// Throws OtherRunError if unfinished.json, which the process that holds the folder's lock has
 /// written, is of a run with other settings or another basis.
 void require_same_run(const RunPlan& run, const nlohmann::json& basis);

@@ -9,16 +9,11 @@
 #include "train/compare/rounded.h"
 #include "train/compare/verdict.h"
 #include "train/statistics.h"
+#include "train/units.h"
 
 namespace headcount {
 
 namespace {
-
-std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>>& costs) {
-  std::vector<double> values;
-  for (const auto& [seed, cost] : costs) values.push_back(cost);
-  return values;
-}
 
 std::vector<std::uint64_t> finished_by_all(std::span<const VariantResult> variants) {
   const auto finished = [](const VariantResult& v) { return !v.runs.empty(); };
@@ -86,7 +81,7 @@ void judge_all(ComparisonResult& result, const Judge& judge) {
   if (result.variants.empty()) return;
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result);
-  result.undecided = limit ? why_open(result, than.runs, *limit) : "";
+  result.undecided = limit ? why_open(result, *limit) : "";
   if (result.undecided.empty()) result.undecided = why_beaten(result);
   if (!result.question.intervals || !result.undecided.empty()) return;
   for (VariantResult& v : result.variants) {
@@ -157,8 +152,7 @@ std::vector<std::string> notes(const ComparisonResult& result) {
   std::size_t listed = 0;
   for (const VariantResult& variant : result.variants) listed += variant.failures.size();
   if (const auto failed = static_cast<std::size_t>(result.failed_runs); failed > listed)
-    sentences.push_back(std::to_string(failed - listed) +
-                        (failed - listed == 1 ? " run" : " runs") +
+    sentences.push_back(counted(static_cast<Index>(failed - listed), "run") +
                         " at values that the sweep did not choose failed.");
   return sentences;
 }

@@ -47,16 +47,8 @@ class RunClock {
   RunClock(const RunPlan& run, const nlohmann::json& basis, int jobs)
       : run_(run), basis_(basis), jobs_(jobs) {}
 
-  void go_on_from(const TimeSpent& before) { before_ = before; }
-  // Call after each step; `seconds` is the time spent on steps since this start.
-  void step(double seconds) {
-    steps_ += seconds > step_seconds_;  // an earlier start may have taken the first one
-    step_seconds_ = seconds;
-  }
-  TimeSpent spent() const {
-    return {before_.machine_seconds + seconds_since(start_) / jobs_, before_.steps + steps_,
-            before_.step_seconds + step_seconds_};
-  }
+  void go_on_from(double machine_seconds) { before_ = machine_seconds; }
+  double machine_seconds() const { return before_ + seconds_since(start_) / jobs_; }
   // Returns true if a checkpoint is due after this step: by number, or after five minutes.
   bool checkpoint_is_due(Index step) const {
     constexpr double kSeconds = 300;
@@ -65,7 +57,7 @@ class RunClock {
   }
   // Records the time up to a checkpoint that is saved now.
   void save() {
-    write_unfinished(run_, spent(), basis_);
+    write_unfinished(run_, machine_seconds(), basis_);
     saved_ = Clock::now();
   }
 
@@ -76,11 +68,9 @@ class RunClock {
 
   const RunPlan& run_;
   const nlohmann::json& basis_;
-  int jobs_;  // runs side by side
-  TimeSpent before_;
+  int jobs_;           // runs side by side
+  double before_ = 0;  // seconds of earlier starts
   Clock::time_point start_ = Clock::now(), saved_ = start_;
-  Index steps_ = 0;
-  double step_seconds_ = 0;
 };
 
 // Run that is ready to be trained.
@@ -130,7 +120,6 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
   RunFolder& folder = run_folder;
   const auto watch = [&](const StepResult& step, std::optional<double> validation,
                          double training_seconds) {
-    clock.step(training_seconds);
     observe(step, validation, training_seconds);
     if (!clock.checkpoint_is_due(step.step)) return;
     folder.want_checkpoint();
@@ -157,9 +146,9 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
                                   {.marks = corpus.marks(corpus.tuning), .stop = interrupted})
                              .loss;
   }
-  const TimeSpent spent = clock.spent();
-  result.train_tokens_per_second = tokens_per_second(run.options, spent.steps, spent.step_seconds);
-  result.machine_seconds = spent.machine_seconds;
+  result.train_tokens_per_second = tokens_per_second(
+      run.options, std::ssize(outcome.step_milliseconds), outcome.training_seconds);
+  result.machine_seconds = clock.machine_seconds();
   result.version = version_text();
   result.machine = machine_text() + "; " + workers.text();
   write_run_result(run, result, basis, workers.text());

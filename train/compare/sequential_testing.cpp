@@ -128,4 +128,56 @@ std::vector<Index> sign_test_exceptions(Index first, Index last) {
   return exceptions;
 }
 
+Verdict verdict(const Estimate& cost, std::optional<double> tolerance) {
+  if (!tolerance || !cost.half_width) return Verdict::open;
+  if (cost.mean + *cost.half_width < *tolerance) return Verdict::enough;
+  return cost.mean - *cost.half_width > *tolerance ? Verdict::not_enough : Verdict::open;
+}
+
+Judge::Judge(Metric metric, const SeedRange& seeds) : metric_(metric) {
+  // One seed alone has no interval.
+  const Index first = std::max<Index>(2, seeds.first), last = std::max<Index>(2, seeds.last);
+  first_ = static_cast<std::size_t>(first);
+  bounds_ = repeated_interval_bounds(first, last);
+  exceptions_ = sign_test_exceptions(first, last);
+}
+
+Estimate Judge::interval(std::span<const double> costs) const {
+  if (bounds_.size() == 1) return estimate(costs);
+  const bool look = costs.size() >= first_ && costs.size() < first_ + bounds_.size();
+  return estimate(costs, look ? std::optional(bounds_[costs.size() - first_]) : std::nullopt);
+}
+
+Verdict Judge::verdict(std::span<const double> costs, std::optional<double> tolerance) const {
+  if (costs.empty() || !tolerance) return Verdict::open;
+  if (metric_ == Metric::loss) {
+    const bool diverged = std::ranges::none_of(costs, [](double c) { return std::isfinite(c); });
+    if (diverged && costs.size() >= first_) return Verdict::not_enough;
+    return headcount::verdict(interval(costs), tolerance);
+  }
+  const Index seeds = std::ssize(costs);
+  const bool fixed = exceptions_.size() == 1;
+  if (!fixed && costs.size() < first_) return Verdict::open;
+  const Index most =
+      fixed ? sign_test_exceptions(seeds, seeds).front() : exceptions_.at(costs.size() - first_);
+  const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < *tolerance; });
+  const auto above = std::ranges::count_if(costs, [&](double cost) { return cost > *tolerance; });
+  if (seeds - below <= most) return Verdict::enough;
+  return seeds - above <= most ? Verdict::not_enough : Verdict::open;
+}
+
+Decision decide(std::span<const std::optional<double>> costs, double tolerance,
+                const Judge& judge) {
+  Decision decision;
+  std::vector<double> finished;
+  for (const std::optional<double>& cost : costs) {
+    ++decision.seeds;
+    if (cost) finished.push_back(*cost);
+    if (!cost || finished.size() < judge.first()) continue;
+    decision.verdict = judge.verdict(finished, tolerance);
+    if (decision.verdict != Verdict::open) break;
+  }
+  return decision;
+}
+
 }  // namespace headcount

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "autograd/base/real.h"
+#include "train/compare/comparison.h"
 
 /// Sequential tests look after `first` values and after each further one, up to `last`, and may
 /// stop at any look because of what it shows. Both tests here spend their error as Lan and DeMets
@@ -32,5 +34,49 @@ std::vector<double> repeated_interval_bounds(Index first, Index last);
 /// so too few exceptions are less probable than among tosses of fair coins. Fewer than five values
 /// decide nothing, since (1/2)^4 is more than 0.05. 1 <= first <= last.
 std::vector<Index> sign_test_exceptions(Index first, Index last);
+
+/// Verdict by the interval of `cost`, a test of non-inferiority, one-sided at 2.5 %: enough if it
+/// lies below the tolerance, not enough if above; open otherwise, and without a finite interval or
+/// a tolerance.
+Verdict verdict(const Estimate& cost, std::optional<double> tolerance);
+
+/// Sequential test that derives verdicts from the costs of the seeds so far. It looks after
+/// `seeds.first` seeds and again after each further one, up to `seeds.last`. Differences of losses
+/// are assumed to be normal, so the confidence interval of their mean decides. Shares of right
+/// answers are bounded, skewed, and sometimes in two clusters; no interval of the mean of so few
+/// values is reliable then, since a rare failure may not have been seen. Steps to learn have no
+/// mean if a run does not learn. For answers and steps, a sign test decides instead, on which side
+/// of the tolerance at least half of all seeds lie.
+class Judge {
+ public:
+  Judge(Metric metric, const SeedRange& seeds);
+
+  /// Number of finished seeds before the first look.
+  std::size_t first() const { return first_; }
+  /// Mean of `costs`, one per finished seed, with the confidence interval of the look after that
+  /// number of seeds; no interval if there is no such look. With a fixed number of seeds, Student's
+  /// interval of all finished seeds.
+  Estimate interval(std::span<const double> costs) const;
+  /// Verdict of the look at `costs`, one per finished seed; open if there is no look after that
+  /// number of seeds. With a fixed number of seeds, there is one look, at all finished seeds.
+  /// Losses that all diverged are not enough.
+  Verdict verdict(std::span<const double> costs, std::optional<double> tolerance) const;
+
+ private:
+  Metric metric_;
+  std::size_t first_;
+  std::vector<double> bounds_;     // by look: see sequential_testing.h
+  std::vector<Index> exceptions_;  // by look
+};
+
+/// Outcome of looking at one attention's costs, seed after seed.
+struct Decision {
+  Verdict verdict = Verdict::open;
+  std::size_t seeds = 0;  ///< number of seeds looked at until the verdict or the end
+};
+
+/// Looks at `costs` of seeds 1, 2, ... (none if a run failed otherwise than by diverging) as often
+/// as `judge` does, until a look decides.
+Decision decide(std::span<const std::optional<double>> costs, double tolerance, const Judge& judge);
 
 }  // namespace headcount

@@ -6,7 +6,6 @@
 
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
-#include "train/compare/sequential_testing.h"
 #include "train/units.h"
 
 namespace headcount {
@@ -50,10 +49,9 @@ struct Numbers {
     return std::clamp(1 - static_cast<int>(std::floor(std::log10(tolerance))), least, 15);
   }
   std::string cost(const VariantResult& variant) const {
-    const std::ptrdiff_t lost = std::ssize(variant.diverged);
-    const std::string diverged = formatted("%td run%s diverged", lost, lost == 1 ? "" : "s");
+    const std::string diverged = counted(std::ssize(variant.diverged), "run") + " diverged";
     if (!variant.cost) return diverged + ", none finished";
-    return cost_of_finished(variant) + (lost > 0 ? ", " + diverged : "");
+    return cost_of_finished(variant) + (variant.diverged.empty() ? "" : ", " + diverged);
   }
   std::string cost_of_finished(const VariantResult& variant) const {
     const Estimate e{middle_cost(variant, metric), variant.cost->half_width};
@@ -187,6 +185,12 @@ std::vector<std::pair<std::uint64_t, double>> paired_costs(std::span<const RunRe
   return costs;
 }
 
+std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>>& costs) {
+  std::vector<double> values;
+  for (const auto& [seed, cost] : costs) values.push_back(cost);
+  return values;
+}
+
 std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
                                           const VariantResult& reference) {
   std::vector<std::uint64_t> seeds;
@@ -197,8 +201,7 @@ std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
 }
 
 std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference) {
-  std::vector<double> costs;
-  for (const auto& [seed, cost] : variant.costs) costs.push_back(cost);
+  std::vector<double> costs = values_of(variant.costs);
   costs.insert(costs.end(), diverged_seeds(variant, reference).size(), kDivergedCost);
   return costs;
 }
@@ -216,30 +219,24 @@ std::optional<double> mean_loss(const Question& question, std::span<const RunRes
 
 }  // namespace
 
-std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference,
-                                std::span<const std::vector<RunResult>> controls) {
+std::optional<double> tolerance(const ComparisonResult& result) {
+  const Question& question = result.question;
   if (question.tolerance) return question.tolerance;
   if (question.metric == Metric::answers) return kPoints;
   if (question.metric == Metric::steps) return kMoreSteps;
-  const std::optional<double> loss = mean_loss(question, reference);
+  const std::vector<RunResult>& runs = reference(result).runs;
+  const std::optional<double> loss = mean_loss(question, runs);
   if (!loss) return std::nullopt;
   double limit = kShareOfLoss * *loss;
-  for (const std::vector<RunResult>& control : controls) {
+  for (const VariantResult& control : result.variants) {
+    if (!is_control(question, control.spec)) continue;
     std::vector<double> lost;
-    for (const auto& [seed, cost] : paired_costs(control, reference, Metric::loss)) {
+    for (const auto& [seed, cost] : paired_costs(control.runs, runs, Metric::loss)) {
       if (static_cast<Index>(seed) <= question.seeds.first) lost.push_back(cost);
     }
     if (!lost.empty()) limit = std::min(limit, kShareOfControl * estimate(lost).mean);
   }
   return std::max(kLeastNats, limit);
-}
-
-std::optional<double> tolerance(const ComparisonResult& result) {
-  std::vector<std::vector<RunResult>> controls;
-  for (const VariantResult& variant : result.variants) {
-    if (is_control(result.question, variant.spec)) controls.push_back(variant.runs);
-  }
-  return tolerance(result.question, reference(result).runs, controls);
 }
 
 bool is_control(const Question& question, std::string_view spec) {
@@ -281,12 +278,6 @@ std::vector<AtTolerance> sensitivity(const ComparisonResult& result) {
   return all;
 }
 
-Verdict verdict(const Estimate& cost, std::optional<double> tolerance) {
-  if (!tolerance || !cost.half_width) return Verdict::open;
-  if (cost.mean + *cost.half_width < *tolerance) return Verdict::enough;
-  return cost.mean - *cost.half_width > *tolerance ? Verdict::not_enough : Verdict::open;
-}
-
 std::string verdict_word(Verdict verdict, Metric metric) {
   if (verdict == Verdict::open) return "open";
   if (verdict == Verdict::enough) return "enough";
@@ -298,57 +289,8 @@ Verdict read_verdict(std::string_view word) {
   return word == "not enough" || word == "later" ? Verdict::not_enough : Verdict::open;
 }
 
-Judge::Judge(Metric metric, const SeedRange& seeds) : metric_(metric) {
-  // One seed alone has no interval.
-  const Index first = std::max<Index>(2, seeds.first), last = std::max<Index>(2, seeds.last);
-  first_ = static_cast<std::size_t>(first);
-  bounds_ = repeated_interval_bounds(first, last);
-  exceptions_ = sign_test_exceptions(first, last);
-}
-
-Estimate Judge::interval(std::span<const double> costs) const {
-  if (bounds_.size() == 1) return estimate(costs);
-  const bool look = costs.size() >= first_ && costs.size() < first_ + bounds_.size();
-  return estimate(costs, look ? std::optional(bounds_[costs.size() - first_]) : std::nullopt);
-}
-
-Verdict Judge::verdict(std::span<const double> costs, std::optional<double> tolerance) const {
-  if (costs.empty() || !tolerance) return Verdict::open;
-  if (metric_ == Metric::loss) {
-    const bool diverged = std::ranges::none_of(costs, [](double c) { return std::isfinite(c); });
-    if (diverged && costs.size() >= first_) return Verdict::not_enough;
-    return headcount::verdict(interval(costs), tolerance);
-  }
-  const Index seeds = std::ssize(costs);
-  const bool fixed = exceptions_.size() == 1;
-  if (!fixed && costs.size() < first_) return Verdict::open;
-  const Index most =
-      fixed ? sign_test_exceptions(seeds, seeds).front() : exceptions_.at(costs.size() - first_);
-  const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < *tolerance; });
-  const auto above = std::ranges::count_if(costs, [&](double cost) { return cost > *tolerance; });
-  if (seeds - below <= most) return Verdict::enough;
-  return seeds - above <= most ? Verdict::not_enough : Verdict::open;
-}
-
 double middle_cost(const VariantResult& variant, Metric metric) {
-  if (metric == Metric::loss) return variant.cost->mean;
-  std::vector<double> costs;
-  for (const auto& [seed, cost] : variant.costs) costs.push_back(cost);
-  return median(costs);
-}
-
-Decision decide(std::span<const std::optional<double>> costs, double tolerance,
-                const Judge& judge) {
-  Decision decision;
-  std::vector<double> finished;
-  for (const std::optional<double>& cost : costs) {
-    ++decision.seeds;
-    if (cost) finished.push_back(*cost);
-    if (!cost || finished.size() < judge.first()) continue;
-    decision.verdict = judge.verdict(finished, tolerance);
-    if (decision.verdict != Verdict::open) break;
-  }
-  return decision;
+  return metric == Metric::loss ? variant.cost->mean : median(values_of(variant.costs));
 }
 
 const VariantResult& reference(const ComparisonResult& result) {

@@ -9,6 +9,7 @@
 #include "data/corpus.h"
 #include "models/attention_spec.h"
 #include "train/compare/comparison.h"
+#include "train/compare/sequential_testing.h"
 
 /// Verdicts: which attentions are enough, and the statistics that decide it.
 
@@ -42,6 +43,9 @@ std::vector<std::pair<std::uint64_t, double>> paired_costs(std::span<const RunRe
                                                            std::span<const RunResult> reference,
                                                            Metric metric);
 
+/// The costs without their seeds.
+std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>>& costs);
+
 /// Cost of a run that diverged. To leave such a run out would make an attention that often diverges
 /// look as good as its other runs.
 inline constexpr double kDivergedCost = std::numeric_limits<double>::infinity();
@@ -57,9 +61,6 @@ std::vector<double> deciding_costs(const VariantResult& variant, const VariantRe
 /// The tolerance that was given, or its default. The default is computed from the runs of the
 /// reference and of each control on the first seeds, so that later runs do not move it; none
 /// without such a run of the reference.
-std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference,
-                                std::span<const std::vector<RunResult>> controls = {});
-/// Tolerance of the verdicts in `result`.
 std::optional<double> tolerance(const ComparisonResult& result);
 
 /// Returns true if verdicts stay open unless `spec` is shown to cost more than the tolerance.
@@ -83,52 +84,8 @@ std::string verdict_word(Verdict verdict, Metric metric);
 /// The verdict that verdict_word calls so; open for any other word.
 Verdict read_verdict(std::string_view word);
 
-/// Verdict by the interval of `cost`, a test of non-inferiority, one-sided at 2.5 %: enough if it
-/// lies below the tolerance, not enough if above; open otherwise, and without a finite interval or
-/// a tolerance.
-Verdict verdict(const Estimate& cost, std::optional<double> tolerance);
-
-/// Sequential test that derives verdicts from the costs of the seeds so far. It looks after
-/// `seeds.first` seeds and again after each further one, up to `seeds.last`. Differences of losses
-/// are assumed to be normal, so the confidence interval of their mean decides. Shares of right
-/// answers are bounded, skewed, and sometimes in two clusters; no interval of the mean of so few
-/// values is reliable then, since a rare failure may not have been seen. Steps to learn have no
-/// mean if a run does not learn. For answers and steps, a sign test decides instead, on which side
-/// of the tolerance at least half of all seeds lie.
-class Judge {
- public:
-  Judge(Metric metric, const SeedRange& seeds);
-
-  /// Number of finished seeds before the first look.
-  std::size_t first() const { return first_; }
-  /// Mean of `costs`, one per finished seed, with the confidence interval of the look after that
-  /// number of seeds; no interval if there is no such look. With a fixed number of seeds, Student's
-  /// interval of all finished seeds.
-  Estimate interval(std::span<const double> costs) const;
-  /// Verdict of the look at `costs`, one per finished seed; open if there is no look after that
-  /// number of seeds. With a fixed number of seeds, there is one look, at all finished seeds.
-  /// Losses that all diverged are not enough.
-  Verdict verdict(std::span<const double> costs, std::optional<double> tolerance) const;
-
- private:
-  Metric metric_;
-  std::size_t first_;
-  std::vector<double> bounds_;     // by look: see sequential_testing.h
-  std::vector<Index> exceptions_;  // by look
-};
-
 /// Central value of an attention's costs: the mean for losses, the median for answers and steps.
 double middle_cost(const VariantResult& variant, Metric metric);
-
-/// Outcome of looking at one attention's costs, seed after seed.
-struct Decision {
-  Verdict verdict = Verdict::open;
-  std::size_t seeds = 0;  ///< number of seeds looked at until the verdict or the end
-};
-
-/// Looks at `costs` of seeds 1, 2, ... (none if a run failed otherwise than by diverging) as often
-/// as `judge` does, until a look decides.
-Decision decide(std::span<const std::optional<double>> costs, double tolerance, const Judge& judge);
 
 /// Attention that the others are compared with: see Question::reference.
 const VariantResult& reference(const ComparisonResult& result);

@@ -45,7 +45,6 @@ class InterruptedComparison : public testing::Test {
       EXPECT_FALSE(folder_.has(place + "unfinished.json")) << place;
       json there = of(*whole_, place + "result.json"), here = of(folder_, place + "result.json");
       EXPECT_GT(here["machine_seconds"], 0);
-      EXPECT_GT(here["train_tokens_per_second"], 0);
       for (json* result : {&there, &here}) {
         for (const char* name : {"machine_seconds", "train_tokens_per_second", "sha256", "sharing"})
           result->erase(name);
@@ -83,7 +82,6 @@ TEST_F(InterruptedComparison, SavesItsRunsOnASignalAndGoesOnToTheSameBits) {
   expect_refusal(folder_.headcount("train --resume " + run), kUsage,
                  {"a comparison has begun this run", run + "/run.json has that command"}, run);
   const json spent = of(folder_, run + "/unfinished.json")["spent"];
-  EXPECT_EQ(spent["steps"], 20);
 
   EXPECT_EQ(stopped("--jobs 2 --out c", SIGINT, 70), 130);
   const ProgramResult last = folder_.headcount(kStoppedOnce + "--jobs 3 --out c");
@@ -126,7 +124,7 @@ TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
   EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "another version";
   // A record that lacks a number.
   record = of(folder_, run + "/unfinished.json");
-  record["spent"].erase("steps");
+  record["spent"].erase("machine_seconds");
   folder_.file(run + "/unfinished.json", record.dump());
   ASSERT_EQ(stopped("--jobs 1 --out c", SIGTERM), 143);
   EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "a damaged record";

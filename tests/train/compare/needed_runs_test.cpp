@@ -35,6 +35,15 @@ Question question(Index first, Index last) {
   return q;
 }
 
+NeededRuns needed_runs(const std::vector<PlannedVariant>& all, Question q,
+                       std::size_t reference = 0, Index too_long_warmup = 0) {
+  ComparisonResult facts;
+  q.reference = all[reference].spec;
+  facts.question = q;
+  facts.too_long_warmup = too_long_warmup;
+  return {all, facts, "c", ""};
+}
+
 RunStatus outcome(const RunPlan& run, const Losses& losses) {
   RunStatus outcome;
   outcome.ended = true;
@@ -93,7 +102,7 @@ const Losses kLosses = {{"mha", {1, 1, 1, 1, 1, 1, 1, 1}},
 
 TEST(NeededRuns, AddsSeedsToWhatIsOpenAndToTheReference) {
   const auto all = variants({"mha", "mqa", "gqa"});
-  const NeededRuns plan(all, question(3, 8), 0, "c", "");
+  const NeededRuns plan = needed_runs(all, question(3, 8));
   const auto runs = taken(plan, kLosses, false);
   EXPECT_EQ(of(runs, "mqa"), 3);
   EXPECT_GT(of(runs, "gqa"), 3);
@@ -107,7 +116,7 @@ TEST(NeededRuns, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
   Question q = question(3, 10);
   q.metric = Metric::answers;
   q.tolerance = 1;
-  const NeededRuns plan(all, q, 0, "c", "");
+  const NeededRuns plan = needed_runs(all, q);
   const auto runs_with = [&](double third) {
     std::vector<RunStatus> outcomes(plan.runs().size());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -127,12 +136,7 @@ TEST(NeededRuns, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
 
 TEST(NeededRuns, AddsNoSeedWhereNoneCanDecide) {
   const auto all = variants({"mha", "mla"});
-  const auto why = [](std::span<const RunResult> reference, double tolerance) {
-    EXPECT_EQ(reference.size(), 3u);
-    EXPECT_EQ(tolerance, 0.1);
-    return std::string("nobody has learned anything");
-  };
-  const NeededRuns plan(all, question(3, 8), 0, "c", "", why);
+  const NeededRuns plan = needed_runs(all, question(3, 8), 0, 100);
   EXPECT_EQ(taken(plan, kLosses, false).size(), 6u);
   EXPECT_EQ(taken(plan, kLosses, true, true).size(), 6u);
 }
@@ -142,7 +146,7 @@ TEST(NeededRuns, TellsWhatEachCandidateIsChosenBy) {
   all.push_back({"mla",
                  {{"mla/lr=1", "mla/lr=1", "", plain_options()},
                   {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
-  const NeededRuns plan(all, question(2, 2), 0, "c", "");
+  const NeededRuns plan = needed_runs(all, question(2, 2));
   const Losses losses = {{"mha", {1, 1}}, {"mla/lr=1", {2, 3}}, {"mla/lr=2", {1, kFailed}}};
   std::vector<RunStatus> outcomes;
   for (const RunPlan& run : plan.runs()) outcomes.push_back(outcome(run, losses));
@@ -158,7 +162,7 @@ TEST(NeededRuns, ChoosesByStepsWhereStepsAreCompared) {
                   {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
   Question q = question(2, 2);
   q.metric = Metric::steps;
-  const NeededRuns plan(all, q, 0, "c", "");
+  const NeededRuns plan = needed_runs(all, q);
   std::vector<RunStatus> outcomes(plan.runs().size());
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const bool late = plan.runs()[i].name.starts_with("mla/lr=1");
@@ -182,8 +186,8 @@ TEST(NeededRuns, TakesTheToleranceFromTheControl) {
                    {"gqa", {100.5, 100.5, 100.5, 100.5, 100.5, 100.5, 100.5, 100.5}}};
   const auto seeds = [&](double control) {
     losses["mqa@4"].assign(8, control);
-    const auto runs = taken(NeededRuns(all, q, 0, "c", ""), losses, false);
-    EXPECT_EQ(taken(NeededRuns(all, q, 0, "c", ""), losses, true, true), runs);
+    const auto runs = taken(needed_runs(all, q), losses, false);
+    EXPECT_EQ(taken(needed_runs(all, q), losses, true, true), runs);
     return of(runs, "gqa");
   };
   EXPECT_EQ(seeds(110), 3);
@@ -192,20 +196,20 @@ TEST(NeededRuns, TakesTheToleranceFromTheControl) {
 
 TEST(NeededRuns, EndsWithTheLastSeedOfTheRange) {
   const auto all = variants({"mha", "mla"});
-  const NeededRuns plan(all, question(3, 8), 0, "c", "");
+  const NeededRuns plan = needed_runs(all, question(3, 8));
   EXPECT_EQ(taken(plan, kLosses, false).size(), 16u);
 }
 
 TEST(NeededRuns, TakesAllSeedsWhereTheirNumberIsFixed) {
   const auto all = variants({"mha", "mqa", "gqa"});
-  const NeededRuns plan(all, question(8, 8), 0, "c", "");
+  const NeededRuns plan = needed_runs(all, question(8, 8));
   EXPECT_EQ(taken(plan, kLosses, false).size(), 24u);
 }
 
 TEST(NeededRuns, TakesTheSameRunsWhateverEndsFirst) {
   const auto all = variants({"mha", "mqa", "gqa", "mla"});
   for (const std::size_t reference : {0, 3}) {
-    const NeededRuns plan(all, question(3, 8), reference, "c", "");
+    const NeededRuns plan = needed_runs(all, question(3, 8), reference);
     const auto runs = taken(plan, kLosses, false);
     EXPECT_EQ(taken(plan, kLosses, true), runs) << reference;
     EXPECT_EQ(taken(plan, kLosses, false, true), runs) << reference;
@@ -217,18 +221,18 @@ TEST(NeededRuns, GivesUpWhatFailsOnEverySeed) {
   Losses losses = kLosses;
   losses["mla"].assign(8, kFailed);
   const auto all = variants({"mha", "mla"});
-  EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
+  EXPECT_EQ(taken(needed_runs(all, question(3, 8)), losses, false).size(), 6u);
   // The comparison stops if every run of the reference fails.
-  EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 1, "c", ""), losses, false).size(), 6u);
+  EXPECT_EQ(taken(needed_runs(all, question(3, 8), 1), losses, false).size(), 6u);
 }
 
 TEST(NeededRuns, AddsNoSeedToLossesOfWhichOneDiverged) {
   Losses losses = kLosses;
   const auto all = variants({"mha", "mla"});
   losses["mla"][1] = kFailed;
-  EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 16u);
+  EXPECT_EQ(taken(needed_runs(all, question(3, 8)), losses, false).size(), 16u);
   losses["mla"][1] = kDiverged;
-  EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
+  EXPECT_EQ(taken(needed_runs(all, question(3, 8)), losses, false).size(), 6u);
 }
 
 TEST(NeededRuns, CountsNoSeedBehindTheOneAtWhichItGivesUp) {
@@ -236,7 +240,7 @@ TEST(NeededRuns, CountsNoSeedBehindTheOneAtWhichItGivesUp) {
   const auto all = variants({"mha", "mla"});
   for (const double lost : {kFailed, kDiverged}) {
     losses["mla"].assign(8, lost);
-    const NeededRuns plan(all, question(3, 8), 0, "c", "");
+    const NeededRuns plan = needed_runs(all, question(3, 8));
     EXPECT_EQ(taken(plan, losses, true, true), taken(plan, losses, false));
   }
 }
@@ -249,7 +253,7 @@ TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {
   Losses losses = kLosses;
   losses["mla/lr=1"].assign(8, 7);
   losses["mla/lr=2"] = kLosses.at("mla");
-  const NeededRuns plan(all, question(3, 8), 0, "c", "");
+  const NeededRuns plan = needed_runs(all, question(3, 8));
   const auto runs = taken(plan, losses, false);
   EXPECT_EQ(of(runs, "mla/lr=1"), 3);
   EXPECT_EQ(of(runs, "mla/lr=2"), 8);
@@ -267,7 +271,7 @@ TEST(NeededRuns, NeverNeedsAgainWhatItDropped) {
       losses[name + value] = kLosses.at(name);
     }
   }
-  const NeededRuns plan(all, question(3, 8), 0, "c", "");
+  const NeededRuns plan = needed_runs(all, question(3, 8));
   for (unsigned order = 0; order < 100; ++order) {
     std::mt19937 random(order);
     std::vector<RunStatus> outcomes(plan.runs().size());

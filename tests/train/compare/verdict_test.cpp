@@ -407,21 +407,26 @@ TEST(UsualQuestion, IsAboutAnswersWhereTheLossCountsNothingElse) {
 }
 
 TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {
-  Question question;
+  ComparisonResult r;
+  Question& question = r.question;
   question.seeds = {2, 9};
-  EXPECT_EQ(tolerance(question, {}), std::nullopt);
-  const std::vector<RunResult> runs = {decided_run(1, 2), decided_run(2, 4), decided_run(3, 100)};
-  EXPECT_DOUBLE_EQ(*tolerance(question, runs), 0.03);
-  const std::vector<std::vector<RunResult>> controls = {
-      {decided_run(1, 3), decided_run(2, 5)},
-      {decided_run(1, 2.04), decided_run(2, 4.04), decided_run(3, 900)}};
-  EXPECT_NEAR(*tolerance(question, runs, controls), 0.01, 1e-12) << "of the cheapest control";
-  EXPECT_DOUBLE_EQ(*tolerance(question, std::vector{decided_run(1, 0.0014)}), 0.001)
-      << "a hundredth of next to nothing is nothing";
+  question.reference = "mha";
+  r.variants.resize(3);
+  for (std::size_t i = 0; i < 3; ++i) r.variants[i].spec = std::vector{"mha", "mqa@4", "mhax2"}[i];
+  EXPECT_EQ(tolerance(r), std::nullopt);
+  r.variants[0].runs = {decided_run(1, 2), decided_run(2, 4), decided_run(3, 100)};
+  r.variants[1].runs = {decided_run(1, 3), decided_run(2, 5)};
+  r.variants[2].runs = {decided_run(1, 2.04), decided_run(2, 4.04), decided_run(3, 900)};
+  EXPECT_DOUBLE_EQ(*tolerance(r), 0.03);
+  question.controls = {"mqa@4", "mhax2"};
+  EXPECT_NEAR(*tolerance(r), 0.01, 1e-12) << "of the cheapest control";
+  question.controls.clear();
+  r.variants[0].runs = {decided_run(1, 0.0014)};
+  EXPECT_DOUBLE_EQ(*tolerance(r), 0.001) << "a hundredth of next to nothing is nothing";
   question.metric = Metric::answers;
-  EXPECT_EQ(tolerance(question, runs), 5);
+  EXPECT_EQ(tolerance(r), 5);
   question.tolerance = 0.5;
-  EXPECT_EQ(tolerance(question, runs), 0.5);
+  EXPECT_EQ(tolerance(r), 0.5);
 }
 
 }  // namespace
