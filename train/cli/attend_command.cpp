@@ -19,10 +19,6 @@ using Json = nlohmann::ordered_json;
 constexpr std::array<const char*, 5> kShades = {"·", "░", "▒", "▓", "█"};
 constexpr std::array<double, 5> kLeast = {0, 0.03, 0.1, 0.3, 0.6};  // weight of each shade
 
-struct AttendOptions {
-  Index layer = 0, head = 0;
-};
-
 SettingList attend_settings() {
   return settings_in(
       Scope::maps,
@@ -56,25 +52,25 @@ struct ShownLayer {
 };
 
 std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, const ModelPlan& plan,
-                                     const AttendOptions& options) {
-  if (options.layer > plan->layers) {
-    throw UsageError("--layer ", options.layer, ": the model has ", plan->layers,
+                                     Index only_layer, Index only_head) {
+  if (only_layer > plan->layers) {
+    throw UsageError("--layer ", only_layer, ": the model has ", plan->layers,
                      " layers; name one of them");
   }
   std::vector<ShownLayer> layers;
   bool any = false;
   for (Index layer = 0; layer < plan->layers; ++layer) {
-    if (options.layer > 0 && layer + 1 != options.layer) continue;
+    if (only_layer > 0 && layer + 1 != only_layer) continue;
     ShownLayer& shown = layers.emplace_back(
         ShownLayer{layer + 1, std::string(plan->layer_attention(layer).kind().name), {}});
     std::vector<HeadMap>& heads = maps[static_cast<std::size_t>(layer)];
     any = any || !heads.empty();
-    if (!heads.empty() && options.head > std::ssize(heads)) {
-      throw UsageError("--head ", options.head, ": layer ", layer + 1, " has ", heads.size(),
+    if (!heads.empty() && only_head > std::ssize(heads)) {
+      throw UsageError("--head ", only_head, ": layer ", layer + 1, " has ", heads.size(),
                        " heads; name one of them");
     }
     for (Index head = 0; head < std::ssize(heads); ++head) {
-      if (options.head == 0 || head + 1 == options.head)
+      if (only_head == 0 || head + 1 == only_head)
         shown.heads.emplace_back(head + 1, std::move(heads[static_cast<std::size_t>(head)]));
     }
   }
@@ -179,7 +175,6 @@ Json layer_json(const ShownLayer& layer) {
 int attend_command(const Call& call) {
   const CommandLine& line = call.line;
   const Given given = flags_given(call);
-  const AttendOptions options = {given.whole("layer"), given.whole("head")};
   const CacheRounding rounding = read_rounding(given);
   if (rounding.all.recent > 0)
     throw UsageError(
@@ -191,7 +186,7 @@ int attend_command(const Call& call) {
   const std::vector<ShownLayer> layers =
       shown_layers(attention_maps(*run.model, tokens,
                                   rounding.rounds() ? std::optional(rounding) : std::nullopt),
-                   run.model->plan(), options);
+                   run.model->plan(), given.whole("layer"), given.whole("head"));
   const std::vector<std::string> characters = labels(tokens, run.vocabulary);
   if (line.has("out")) write_file_durably(line.get("out"), svg_of(layers, characters));
   Json all = Json::array();

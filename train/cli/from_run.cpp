@@ -111,7 +111,7 @@ Corpus load_eval_text(const CommandLine& line, const LoadedRun& run,
   }
   if (characters) options.validation_characters = *characters;
   Corpus corpus = load_corpus(data, options);
-  if (own) require_own_text(corpus, line.get("from"), kOrNameText);
+  if (own) require_own_text(corpus, line.get("from"), ", or name a text with --data");
   named_by("data", [&] { adopt_vocabulary(corpus, run.vocabulary); });
   corpus.name =
       name_of(options.validation.empty() ? corpus.name + ", validation part" : options.validation,

@@ -22,9 +22,6 @@ inline const Flag kAllowNonFinite = {
     "load weights that are NaN or infinite, to look into them; results must be finite all the same",
     false};
 
-/// End of an error about the text of a run.
-inline constexpr const char* kOrNameText = ", or name a text with --data";
-
 /// Loads the run that --from names, with --best its best checkpoint. Throws UsageError without
 /// --from, and DataError for an unusable run.
 LoadedRun load_named_run(const CommandLine& line);

@@ -1,11 +1,10 @@
-#include "train/compare/columns.h"
-
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "train/compare/premises.h"
+#include "train/compare/results.h"
 #include "train/compare/verdict.h"
 #include "train/units.h"
 

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/text.h"
-#include "train/compare/columns.h"
 #include "train/compare/premises.h"
 #include "train/compare/rounded.h"
 #include "train/compare/verdict.h"

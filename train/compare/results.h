@@ -2,11 +2,20 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "train/compare/comparison.h"
 #include "train/table.h"
 
 namespace headcount {
+
+/// All columns that results may have, in the order of results.json; a table for people picks some
+/// by `selected`. An estimate takes two columns, mean and interval, and the first has the text of
+/// both.
+std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result);
+/// One column per value of the sweep with its tuning loss; the chosen value is marked. Empty
+/// without a sweep.
+std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result);
 
 /// Computes from the runs of each attention: estimates, differences from the reference, verdicts,
 /// speeds, the Pareto front.

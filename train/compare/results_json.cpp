@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/error.h"
-#include "train/compare/columns.h"
 #include "train/compare/premises.h"
 #include "train/compare/result_files.h"
 #include "train/compare/results.h"
