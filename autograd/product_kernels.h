@@ -18,7 +18,22 @@ struct RoundedMatrix {
   bool transposed;
 };
 
-/// Product in vectors of 16 bytes, for processors that Eigen has no vectors for, such as
+namespace vectors {
+
+namespace simd = Eigen::internal;  // Eigen's vectors, the same for every instruction set
+using Vector = simd::packet_traits<Real>::type;
+inline constexpr Index kWidth = simd::packet_traits<Real>::size;
+inline Vector broadcast(Real x) { return simd::pset1<Vector>(x); }
+inline Vector load(const Real* x) { return simd::ploadu<Vector>(x); }
+inline void store(Real* x, Vector v) { simd::pstoreu(x, v); }
+
+/// Product of small matrices, c = a b or c += a b: c has whole vectors of columns and stays in
+/// registers block by block; nothing is copied, and b is not transposed.
+void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+
+}  // namespace vectors
+
+/// Product of any matrices by `multiply`, for processors on which Eigen's is slow, such as
 /// WebAssembly.
 void plain_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
 

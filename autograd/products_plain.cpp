@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "autograd/product_kernels.h"
 
@@ -7,114 +6,126 @@
 #include <wasm_simd128.h>
 #endif
 
-// A product in tiles of c that stay in registers: 4 rows of two vectors. With 6
-// rows, browsers run out of 16 registers, and the product takes 1.6 times as
-// long. The columns of b that a tile reads are copied to lie side by side; they
-// stay in the first-level cache while all rows of a go over them.
 namespace headcount {
+
+namespace vectors {
 
 namespace {
 
-constexpr Index kLanes = 16 / sizeof(Real);
-using Lanes [[gnu::vector_size(16)]] = Real;
+// Vectors of sums that a block has: with operands, they fit into 32 registers, or into 16.
+constexpr int kSums = sizeof(Vector) == 64 ? 16 : 8;
 
-constexpr Index kTileRows = 4, kTileCols = 2 * kLanes;
-constexpr Index kDepth = 256;  // rows of b at a time: 8 kB of copied columns
-
-// Numbers of a matrix, of which element (i, j) lies at row * i + col * j.
-struct Steps {
-  const Real* data;
-  Index row, col;
-
-  explicit Steps(const ConstMatrix& m)
-      : data(m.data), row(m.transposed ? 1 : m.stride), col(m.transposed ? m.stride : 1) {}
-  Steps from(Index i, Index j) const {
-    Steps result = *this;
-    result.data += i * row + j * col;
-    return result;
-  }
-};
-
-// Copies columns [0, cols) of b, with zeros up to kTileCols.
-void copy_columns(const Steps& b, Index depth, Index cols, Real* to) {
-  if (cols < kTileCols) std::fill_n(to, depth * kTileCols, Real{0});
-  if (b.row == 1) {
-    for (Index j = 0; j < cols; ++j) {
-      for (Index p = 0; p < depth; ++p) to[p * kTileCols + j] = b.data[p + j * b.col];
-    }
-    return;
-  }
-  for (Index p = 0; p < depth; ++p, to += kTileCols) {
-    const Real* const from = b.data + p * b.row;
-    if (cols == kTileCols) {
-      std::memcpy(to, from, kTileCols * sizeof(Real));  // of a length that the compiler knows
-    } else {
-      std::copy_n(from, cols, to);
-    }
-  }
-}
-
-Lanes lanes_at(const Real* from) {
-  Lanes lanes;
-  std::memcpy(&lanes, from, sizeof lanes);
-  return lanes;
-}
-
-// sum + a b, rounded once where WebAssembly has an instruction for it.
-Lanes multiply_add(Lanes a, Lanes b, Lanes sum) {
+// sum + a b, rounded once where there is an instruction for it.
+Vector multiply_add(Vector a, Vector b, Vector sum) {
 #if defined __wasm_relaxed_simd__ && defined HEADCOUNT_DOUBLE
-  return reinterpret_cast<Lanes>(wasm_f64x2_relaxed_madd(a, b, sum));
+  return reinterpret_cast<Vector>(wasm_f64x2_relaxed_madd(a, b, sum));
 #elif defined __wasm_relaxed_simd__
-  return reinterpret_cast<Lanes>(wasm_f32x4_relaxed_madd(a, b, sum));
+  return reinterpret_cast<Vector>(wasm_f32x4_relaxed_madd(a, b, sum));
 #else
-  return sum + a * b;
+  return simd::pmadd(a, b, sum);
 #endif
 }
 
-// Writes kRows rows of columns [0, cols) of c.
-template <Index kRows>
-void tile(const Steps& a, const Real* b, Index depth, Real* c, Index stride, Index cols,
-          Write write) {
-  Lanes sums[kRows][2] = {};
-  const Real* column = a.data;
-  for (Index p = 0; p < depth; ++p, column += a.col, b += kTileCols) {
-    const Lanes left = lanes_at(b), right = lanes_at(b + kLanes);
-    for (Index i = 0; i < kRows; ++i) {
-      const Lanes factor = column[i * a.row] - Lanes{};
-      sums[i][0] = multiply_add(factor, left, sums[i][0]);
-      sums[i][1] = multiply_add(factor, right, sums[i][1]);
+}  // namespace
+
+void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
+  const Index row = a.transposed ? 1 : a.stride, depth = a.transposed ? a.stride : 1;
+  const auto block = [&]<int kRows, int kVectors>(Index i, Index j) {
+    Real* const to = c.data + i * c.stride + j;
+    Vector sums[kRows][kVectors];
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v)
+        sums[r][v] = write == Write::add ? load(to + r * c.stride + v * kWidth) : broadcast(0);
     }
+    const Real *x = a.data + i * row, *y = b.data + j;
+    for (Index k = 0; k < a.cols; ++k, x += depth, y += b.stride) {
+      Vector of_b[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) of_b[v] = load(y + v * kWidth);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const Vector of_a = broadcast(x[r * row]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sums[r][v] = multiply_add(of_a, of_b[v], sums[r][v]);
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) store(to + r * c.stride + v * kWidth, sums[r][v]);
+    }
+  };
+  Index j = 0;
+  const auto columns = [&]<int kVectors>() {
+    for (; j + kVectors * kWidth <= c.cols; j += kVectors * kWidth) {
+      Index i = 0;
+      const auto rows = [&]<int kRows>() {
+        for (; i + kRows <= c.rows; i += kRows) block.template operator()<kRows, kVectors>(i, j);
+      };
+      rows.template operator()<kSums / kVectors>();
+      rows.template operator()<4>();
+      rows.template operator()<2>();
+      rows.template operator()<1>();
+    }
+  };
+  if (c.rows < 4) columns.template operator()<4>();
+  columns.template operator()<2>();
+  columns.template operator()<1>();
+}
+
+}  // namespace vectors
+
+namespace {
+
+constexpr Index kCols = 2 * vectors::kWidth;
+constexpr Index kDepth = 256, kRows = 64;
+
+// Copies the columns of b to lie side by side, with zeros up to kCols.
+void copy_columns(const ConstMatrix& b, Real* to) {
+  if (b.cols < kCols) std::fill_n(to, b.rows * kCols, Real{0});
+  if (b.transposed) {
+    for (Index j = 0; j < b.cols; ++j) {
+      for (Index p = 0; p < b.rows; ++p) to[p * kCols + j] = b.data[j * b.stride + p];
+    }
+    return;
   }
-  for (Index i = 0; i < kRows; ++i, c += stride) {
-    alignas(16) Real edge[kTileCols] = {};
-    Real* const to = cols == kTileCols ? c : edge;
-    if (write == Write::add && to == edge) std::copy_n(c, cols, edge);
-    for (Index half = 0; half < 2; ++half) {
-      Real* const at = to + half * kLanes;
-      const Lanes sum = write == Write::add ? lanes_at(at) + sums[i][half] : sums[i][half];
-      std::memcpy(at, &sum, sizeof sum);
-    }
-    if (to == edge) std::copy_n(edge, cols, c);
+  for (Index p = 0; p < b.rows; ++p, to += kCols) {
+    const Real* const from = b.data + p * b.stride;
+    if (b.cols == kCols)
+      std::copy_n(from, kCols, to);  // of a length that the compiler knows
+    else
+      std::copy_n(from, b.cols, to);
   }
 }
 
 }  // namespace
 
+// The columns of b that a block of c reads are copied, and stay in the first-level cache while all
+// rows of a go over them.
 void plain_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
-  const Steps left(a), right(b);
-  alignas(16) Real copied[kDepth * kTileCols];
+  alignas(64) Real copied[kDepth * kCols], edge[kRows * kCols];
   // A product of no depth writes zeros.
   for (Index p = 0; p == 0 || p < a.cols; p += kDepth, write = Write::add) {
     const Index depth = std::min(kDepth, a.cols - p);
-    for (Index j = 0; j < c.cols; j += kTileCols) {
-      const Index cols = std::min(kTileCols, c.cols - j);
-      copy_columns(right.from(p, j), depth, cols, copied);
-      Real* to = c.data + j;
-      Index i = 0;
-      for (; i + kTileRows <= c.rows; i += kTileRows, to += kTileRows * c.stride)
-        tile<kTileRows>(left.from(i, p), copied, depth, to, c.stride, cols, write);
-      for (; i < c.rows; ++i, to += c.stride)
-        tile<1>(left.from(i, p), copied, depth, to, c.stride, cols, write);
+    const ConstMatrix left = a.column_range(p, p + depth), right(copied, depth, kCols);
+    for (Index j = 0; j < c.cols; j += kCols) {
+      const Index cols = std::min(kCols, c.cols - j);
+      copy_columns(b.row_range(p, p + depth).column_range(j, j + cols), copied);
+      if (cols == kCols) {
+        vectors::multiply({c.data + j, c.rows, kCols, c.stride}, left, right, write);
+        continue;
+      }
+      for (Index i = 0; i < c.rows; i += kRows) {
+        const Index rows = std::min(kRows, c.rows - i);
+        vectors::multiply({edge, rows, kCols}, left.row_range(i, i + rows), right, Write::assign);
+        for (Index r = 0; r < rows; ++r) {
+          Real* const to = c.data + (i + r) * c.stride + j;
+          for (Index k = 0; k < cols; ++k)
+            to[k] = edge[r * kCols + k] + (write == Write::add ? to[k] : 0);
+        }
+      }
     }
   }
 }

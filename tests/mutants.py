@@ -69,9 +69,9 @@ MUTANTS = {
         ("bit_width(distance) - 1)", "bit_width(distance - 1))", "EvaluationOfAText.*"),
         ("+ i % length + 1;", "+ i % length;", "EvaluationOfAText.*"),
     ],
-    ("autograd/ops/picking.cpp", "autograd"): [
-        ("end - options.window)", "end - options.window + 1)", "*Pick*.*"),
-        ("(position + 1) /", "position /", "*Pick*.*"),
+    ("autograd/ops/picking.cpp", "in_double"): [
+        ("end_row(t) - sizes.window)", "end_row(t) - sizes.window + 1)", "ComposedPicking.*"),
+        ("+ t + 1) /", "+ t) /", "ComposedPicking.*"),
     ],
     ("autograd/ops/norms.cpp", "gradcheck"): [
         ("(array(g, width) - mean_g - array(h, width) * mean_gh)",
@@ -93,13 +93,11 @@ MUTANTS = {
     ("autograd/ops/pooling.cpp", "gradcheck"): [
         ("sink && sink.write == Write::assign", "false", "*GradientOfOp*/pool_tokens"),
     ],
-    ("autograd/ops/attention_strips.cpp", "in_double"): [
+    ("autograd/ops/attention_kernel.cpp", "in_double"): [
         ("p.masks(b, j + r)", "p.masks(b, j)", "ComposedAttention.*"),
         ("all = p.cap * (all / p.cap)", "all = (all / p.cap)", "ComposedAttention.*"),
         ("own - p.gate_sums[p.gate(b, tile.begin + r,", "own - p.gate_sums[p.gate(b, tile.begin,",
          "ComposedAttention.*"),
-    ],
-    ("autograd/ops/attention_kernel.cpp", "in_double"): [
         ("total()[lane] = 1;", "total()[lane] = 2;", "ComposedAttention.*"),
     ],
     ("autograd/row_cache.cpp", "autograd"): [

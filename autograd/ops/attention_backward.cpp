@@ -1,4 +1,4 @@
-#include "autograd/ops/attention_strips.h"
+#include "autograd/ops/attention_kernel.h"
 
 namespace headcount {
 

@@ -21,6 +21,33 @@ Shape Rows::shape() const {
   return {cache_->sequences(), cache_->held(tokens_), cache_->heads(), width_};
 }
 
+KeySlice::KeySlice(Tape& tape, const Rows& rows)
+    : width(rows.width()), cache(rows.cache()), x(rows.x()), first_column(rows.first()) {
+  const Shape shape = rows.shape();
+  heads = shape[2];
+  if (cache == nullptr) {
+    const Index row_width = tape.shape(x).last();
+    data = tape.value(x) + first_column;
+    slots = shape[1];
+    head_stride = row_width;
+    slot_stride = heads * row_width;
+    sequence_stride = slots * slot_stride;
+    return;
+  }
+  slots = cache->capacity();
+  oldest = cache->overwritten(rows.tokens()) ? cache->slot(rows.tokens()) : 0;
+  slot_stride = cache->width();
+  head_stride = slots * slot_stride;
+  sequence_stride = heads * head_stride;
+  read_rotated(1);
+}
+
+void KeySlice::read_rotated(Index size) {
+  block = size;
+  if (cache != nullptr && cache->block() == block && !cache->converts())
+    data = cache->read_stored(0, 0, 0, 1, first_column, width, nullptr).data;
+}
+
 namespace {
 
 // Rows row_of(b, i) of each sequence b for i < count, as a constant; zeros for row -1.
