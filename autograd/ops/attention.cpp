@@ -257,16 +257,9 @@ void put_gate_gradients(const AttentionProblem& p, const KeySlice& gates) {
 
 void backward(Tape& tape, AttentionProblem p, Var q, const std::optional<Var>& sinks,
               KeySlice gates, const Real* y, const Real* dy) {
-  const auto zero = [](Real* x, Index size) {
-    parallel_chunks(size, kElementChunk,
-                    [=](Index begin, Index end) { std::fill(x + begin, x + end, Real{0}); });
-    return x;
-  };
-  // Several slices may be columns of one tensor, which is zero before the first adds to it.
   const auto set_gradient = [&](KeySlice& slice) {
-    const GradientSink sink =
-        slice.x.tape == nullptr ? GradientSink{} : tape.gradient_sink(slice.x);
-    if (sink && sink.write == Write::assign) zero(sink.data, tape.shape(slice.x).size());
+    if (slice.x.tape == nullptr) return;
+    const GradientSink sink = sink_of_parts(tape, slice.x);
     if (sink) slice.gradient = sink.data + slice.first_column;
   };
   for (KeySource& s : p.sources()) {
@@ -276,10 +269,13 @@ void backward(Tape& tape, AttentionProblem p, Var q, const std::optional<Var>& s
   set_gradient(gates);
   const GradientSink dsinks = sinks ? tape.gradient_sink(*sinks) : GradientSink{};
   p.q_gradient = tape.gradient_sink(q);
-  const Index rows = p.batch * p.sources().front().count;
-  if (dsinks) p.sink_gradients = zero(tape.pool().take(p.batch * p.heads), p.batch * p.heads);
+  const auto zeros = [&](Index count) {
+    Real* const numbers = tape.pool().take(count);
+    return std::fill_n(numbers, count, Real{0}) - count;
+  };
+  if (dsinks) p.sink_gradients = zeros(p.batch * p.heads);
   if (gates.gradient != nullptr)
-    p.gradients_of_row = zero(tape.pool().take(rows * p.heads), rows * p.heads);
+    p.gradients_of_row = zeros(p.batch * p.sources().front().count * p.heads);
   attention_backward(tape, p, y, dy);
   put_column_sums(dsinks, p.batch, p.heads,
                   [&](Index b, Index h) { return p.sink_gradients[b * p.heads + h]; });

@@ -47,7 +47,7 @@ Var causal_convolution(Var x, Var weight, Index first, Skip skip, std::optional<
     for_inputs(row, [&](Index j, const ConstArrayMap& in) { out += tap(j) * in; });
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    const GradientSink dx = t.gradient_sink(x), dw = t.gradient_sink(weight);
+    const GradientSink dx = t.gradient_sink(x), dw = sink_of_parts(t, weight);
     if (dx) {
       parallel_for(shape[0] * length, row_chunk(kernel * channels), [=](Index row) {
         const Index own = row % length - begin;  // token of y
@@ -66,7 +66,6 @@ Var causal_convolution(Var x, Var weight, Index first, Skip skip, std::optional<
         array(tap_sums + j * channels, channels) += array(dy + row * channels, channels) * in;
       });
     });
-    if (dw.write == Write::assign) std::fill_n(dw.data, t.shape(weight).size(), Real{0});
     Real* const tap_sum = t.pool().take(channels);
     for (Index j = 0; j < kernel; ++j) {
       sums.put_sum(j, {tap_sum});

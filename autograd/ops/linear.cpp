@@ -118,8 +118,7 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
              dx.write);
       });
     }
-    if (const GradientSink dw = t.gradient_sink(weight)) {
-      if (dw.write == Write::assign) std::fill_n(dw.data, heads * block * r, Real{0});
+    if (const GradientSink dw = sink_of_parts(t, weight)) {
       parallel_for(heads, chunk, [=](Index h) {
         const ConstMatrix x_h = of_head(xm, h, in);
         const Matrix into(dw.data + (h * block + first) * r, count, r);
@@ -155,9 +154,8 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
     std::copy_n(from + saved_ids[row] * width, width, to + row * width);
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    const GradientSink dt = t.gradient_sink(table);
+    const GradientSink dt = sink_of_parts(t, table);
     if (!dt) return;
-    if (dt.write == Write::assign) std::fill_n(dt.data, n * width, Real{0});
     // One thread adds all rows: several may have the same id, and memory bounds the speed.
     for (Index row = 0; row < count; ++row)
       array(dt.data + saved_ids[row] * width, width) += array(dy + row * width, width);

@@ -139,14 +139,8 @@ Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes) {
   parallel_with_scratch(tape.pool(), batch * p.pieces(), piece_macs,
                         p.products_size() + p.scores_size() + rows, pick);
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    // Inputs may be one tensor, which is zero before the first gradient is added to it.
-    const auto cleared = [&](Var input) {
-      const GradientSink sink = t.gradient_sink(input);
-      if (sink && sink.write == Write::assign)
-        std::fill_n(sink.data, t.shape(input).size(), Real{0});
-      return sink;
-    };
-    const GradientSink dq = cleared(q), dkeys = cleared(keys), dweights = cleared(weights);
+    const GradientSink dq = sink_of_parts(t, q), dkeys = sink_of_parts(t, keys),
+                       dweights = sink_of_parts(t, weights);
     count_macs((macs * 3).value());
     const auto add_piece = [&](const Picking::Piece& piece, Real* products) {
       Real* const ds = products + p.products_size();  // [queries, R]

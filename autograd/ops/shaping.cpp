@@ -78,8 +78,7 @@ Var transpose(Var x, int first, int second) {
   return y;
 }
 
-// y = columns [begin, begin + size) of x. Pieces of one x share its gradient: the first one that
-// backward reaches clears it, and each adds its columns.
+// y = columns [begin, begin + size) of x. Pieces of one x share its gradient.
 Var columns(Var x, Index begin, Index size) {
   Tape& tape = tape_of(x);
   require(
@@ -93,13 +92,10 @@ Var columns(Var x, Index begin, Index size) {
   parallel_for(rows, row_chunk(size),
                [=](Index row) { std::copy_n(in + row * width, size, out + row * size); });
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    const GradientSink dx = t.gradient_sink(x);
+    const GradientSink dx = sink_of_parts(t, x);
     if (!dx) return;
-    parallel_for(rows, row_chunk(width), [=](Index row) {
-      if (dx.write == Write::assign) std::fill_n(dx.data + row * width, width, Real{0});
-      Real* to = dx.data + row * width + begin;
-      for (Index i = 0; i < size; ++i) to[i] += dy[row * size + i];
-    });
+    parallel_for(rows, row_chunk(width),
+                 [=](Index row) { put(dx, row * width + begin, array(dy + row * size, size)); });
   });
   return y;
 }
@@ -144,14 +140,12 @@ Var concat(Var a, Var b) {
     std::copy_n(x + row * a_width, a_width, out + row * width);
     std::copy_n(z + in_b.place(row) * b_width, b_width, out + row * width + a_width);
   });
-  const Index b_rows = right.rows();
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (const GradientSink da = t.gradient_sink(a)) {
       parallel_for(rows, row_chunk(width),
                    [=](Index row) { put(da, row * a_width, array(dy + row * width, a_width)); });
     }
-    if (const GradientSink db = t.gradient_sink(b)) {
-      if (db.write == Write::assign) std::fill_n(db.data, b_rows * b_width, Real{0});
+    if (const GradientSink db = sink_of_parts(t, b)) {
       for (Index row = 0; row < rows; ++row)
         array(db.data + in_b.place(row) * b_width, b_width) +=
             array(dy + row * width + a_width, b_width);

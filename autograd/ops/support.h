@@ -98,6 +98,18 @@ void require(bool condition, Op op, const Parts&... message) {
   if (!condition) throw ShapeError(name(op), ": ", message...);
 }
 
+/// Sink of an input to whose gradient a vjp adds in parts, in any order: it holds zeros if nothing
+/// arrived before. Several inputs may be one tensor.
+inline GradientSink sink_of_parts(Tape& tape, Var input) {
+  const GradientSink sink = tape.gradient_sink(input);
+  if (sink && sink.write == Write::assign) {
+    parallel_chunks(tape.shape(input).size(), kElementChunk, [=](Index begin, Index end) {
+      std::fill(sink.data + begin, sink.data + end, Real{0});
+    });
+  }
+  return {sink.data, Write::add};
+}
+
 /// Calls body(task, memory) for each task of [0, count), of `macs` multiply-accumulates each, in
 /// parallel. `memory` holds `size` numbers of the thread that runs the task.
 template <class Body>
