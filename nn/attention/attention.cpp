@@ -95,8 +95,9 @@ Var Attention::convolved(std::string_view part, Var x, Memory& memory) const {
   return (*canon_)(x, "canonB_" + found->first, memory, found->second);
 }
 
-Var Attention::rotate(Var x, const Memory& memory) const {
-  return rotary_ ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position()) : x;
+Var Attention::rotate(Var x, const Memory& memory, Rotation rotation) const {
+  if (!rotary_) return x;
+  return rotary(x, *rotary_, plan_.rotary_layout, memory.first_position(), rotation);
 }
 
 Var Attention::rotate_blocks(Var x, Index block, const Memory& memory) const {
@@ -114,12 +115,6 @@ Var Attention::rotate_first(Var x, RotaryLayout layout, const Memory& memory) co
   if (rotated == width) return turn(x);
   const std::vector<Var> parts = split(x, std::array{rotated, width - rotated});
   return concat(turn(parts[0]), parts[1]);
-}
-
-Var Attention::rotate_back(Var x, const Memory& memory) const {
-  return rotary_
-             ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position(), Rotation::inverse)
-             : x;
 }
 
 Var Attention::normalize_for_scores(Var x) const {

@@ -123,16 +123,14 @@ class Attention {
   /// The outputs x [B, T, width] of a projection after Canon layer B, of which they are `part`; x
   /// itself without such a layer.
   Var convolved(std::string_view part, Var x, Memory& memory) const;
-  /// Rotates x [B, T, heads, width] by position if positions are rotary.
-  Var rotate(Var x, const Memory& memory) const;
+  /// Rotates x [B, T, heads, width] by position, or back, if positions are rotary.
+  Var rotate(Var x, const Memory& memory, Rotation rotation = Rotation::forward) const;
   /// Rotates rows x [B, blocks, heads, width] of the next blocks of `block` tokens by the position
   /// of a block's first token.
   Var rotate_blocks(Var x, Index block, const Memory& memory) const;
   /// Rotates the first dimensions of x [B, T, heads, width], as many as `rotate` rotates of the
   /// last, in pairs of `layout`.
   Var rotate_first(Var x, RotaryLayout layout, const Memory& memory) const;
-  /// Undoes `rotate`.
-  Var rotate_back(Var x, const Memory& memory) const;
   /// Queries [B, T, heads, width] after the norm of `qk-norm`, if the layer has one.
   Var normed_queries(Var q) const { return q_norm_ ? (*q_norm_)(q) : q; }
   /// Keys likewise.

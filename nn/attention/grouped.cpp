@@ -51,7 +51,7 @@ class GroupedAttention : public Attention {
     if (ties_kv(plan())) {
       const Rows kv = memory.keep("kv", [&] { return rotate(keys(), memory); });
       const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
-      return output(x, rotate_back(attention(queries(), k, kv, o), memory));
+      return output(x, rotate(attention(queries(), k, kv, o), memory, Rotation::inverse));
     }
     const Rows k = memory.keep("k", [&] { return prepare(keys()); });
     const Rows v = memory.keep("v", [&] {

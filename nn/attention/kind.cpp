@@ -1,7 +1,6 @@
 #include "nn/attention/kind.h"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include "autograd/base/error.h"
@@ -37,18 +36,16 @@ const AttentionKind& attention_kind(std::string_view name) {
 
 namespace {
 
-constexpr std::array<std::pair<ScoreScale::Kind, std::string_view>, 5> kScaleNames = {{
-    {ScoreScale::Kind::inverse_sqrt, "inv-sqrt"},
-    {ScoreScale::Kind::none, "none"},
-    {ScoreScale::Kind::qk_norm, "qk-norm"},
-    {ScoreScale::Kind::row_norm, "row-norm"},
-    {ScoreScale::Kind::length, "length"},
-}};
+constexpr Named<ScoreScale::Kind> kScaleNames[] = {{"inv-sqrt", ScoreScale::Kind::inverse_sqrt},
+                                                   {"none", ScoreScale::Kind::none},
+                                                   {"qk-norm", ScoreScale::Kind::qk_norm},
+                                                   {"row-norm", ScoreScale::Kind::row_norm},
+                                                   {"length", ScoreScale::Kind::length}};
 
 }  // namespace
 
 ScoreScale ScoreScale::parse(std::string_view text) {
-  for (const auto& [kind, name] : kScaleNames) {
+  for (const auto& [name, kind] : kScaleNames) {
     if (text == name) return {kind, 1};
   }
   double value = 0;
@@ -72,7 +69,7 @@ CanonPlaces CanonPlaces::parse(std::string_view text) {
 }
 
 std::string ScoreScale::text() const {
-  for (const auto& [name_kind, name] : kScaleNames) {
+  for (const auto& [name, name_kind] : kScaleNames) {
     if (kind == name_kind) return std::string(name);
   }
   return shortest_text(value);

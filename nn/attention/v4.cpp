@@ -99,7 +99,7 @@ class SharedRowAttention : public Attention {
     }
     const Var y = attention(q, k, kv, o);
     if (picks) indexer_->learn(*picks, memory);
-    return output(x, grouped(rotate_back(y, memory)));
+    return output(x, grouped(rotate(y, memory, Rotation::inverse)));
   }
 
  private:
