@@ -1,7 +1,7 @@
 // Picture and tables of a study whose runs were evaluated through rounded caches: which bits may be
 // saved before heads, and before width?
-import { byAnswers, unitOf, withInterval } from "./charts.js";
-import { bytesText, numberText, signedText } from "./format.js";
+import { byAnswers, unitOf } from "./charts.js";
+import { bytesText, numberText, signedText, withInterval } from "./format.js";
 import { chart } from "./plot.js";
 import { estimate } from "./statistics.js";
 import { markdown, variant } from "./tables.js";

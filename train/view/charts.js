@@ -1,7 +1,7 @@
 // The charts of a comparison, from its results.json. Each is {file, title, caption, svg}, or null
 // where the results do not suffice for it, as files of earlier versions may not.
 import { cachesPicture } from "./cache_picture.js";
-import { bytesText, mean, numberText, percentText, signedText } from "./format.js";
+import { bytesText, mean, numberText, percentText, signedText, withInterval } from "./format.js";
 import { chart, forest } from "./plot.js";
 import { pooledHalves } from "./statistics.js";
 
@@ -16,8 +16,6 @@ export const onlyAnswers = (r) =>
   r.only_answers ?? !("bits_per_character" in (r.variants[0] ?? {}));
 export const unitOf = (r) => onlyAnswers(r) ? "nats per answer" : "nats per character";
 const contextOf = (r) => r.context ?? r.config.context;
-export const withInterval = (text, half, decimals) => Number.isFinite(half)
-  ? `${text} ± ${numberText(half, decimals)}` : text;
 // The axis begins at 0 unless the caches differ by so much that small ones would meet there.
 const kWide = 16;
 function cacheAxis(r) {

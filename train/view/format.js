@@ -24,6 +24,10 @@ export function signedText(value, decimals) {
   return value > 0 && /[1-9]/.test(text) ? "+" + text : text;
 }
 
+// "1.2 ± 0.3"; `text` alone if there is no interval.
+export const withInterval = (text, half, decimals) => Number.isFinite(half)
+  ? `${text} ± ${numberText(half, decimals)}` : text;
+
 // "64 B", "1.5 KiB", "2 TiB".
 export function bytesText(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -1,6 +1,6 @@
 // Tables of the Markdown files, from the results.json of comparisons. Rows are arrays of cells;
 // `markdown` makes lines of them.
-import { mean, numberText, signedText } from "./format.js";
+import { mean, numberText, signedText, withInterval } from "./format.js";
 import { estimate, pooledHalves } from "./statistics.js";
 
 export const markdown = (headings, rows) => [`| ${headings.join(" | ")} |`,
@@ -16,10 +16,8 @@ export function variant(r, spec) {
   return found;
 }
 
-const plusMinus = (half, decimals) => Number.isFinite(half ?? NaN)
-  ? ` ± ${numberText(half, decimals)}` : "";
 const estimateText = ({ mean: middle, half }, text = signedText, decimals = 4) =>
-  text(middle, decimals) + plusMinus(half, decimals);
+  withInterval(text(middle, decimals), half, decimals);
 
 // Differences of losses of the same seeds.
 export function pairedLosses(r, spec, than) {
