@@ -47,13 +47,16 @@ const tests = {
     assert.deepEqual([state.text, state.changed.recall], ["recall", ending]);
   },
   "a question of recall asks for what stood behind a key"() {
-    const line = randomRecall([...".abcdefABCDEFG"]);
+    const line = randomRecall([...".abcdefABCDEFG"], 4);
     assert.match(line, /^([a-f][A-G]){4}[a-f]$/);
     assert.equal(new Set(line.slice(0, 8)).size, 8);
-    assert.equal(recallAnswer(line), line[line.indexOf(line[8]) + 1]);
-    assert.equal(recallAnswer("aAbBcCdDxx.c"), "C");
+    assert.equal(recallAnswer(line, 4), line[line.indexOf(line[8]) + 1]);
+    assert.equal(recallAnswer("aAbBcCdDxx.c", 4), "C");
     for (const none of ["", "aA", "aAbBcCdDx", "aAbBcCdDA", "aAbBcCdDx.x"])
-      assert.equal(recallAnswer(none), null, none);
+      assert.equal(recallAnswer(none, 4), null, none);
+    assert.match(randomRecall([...".abcdefABCDEFG"], 6), /^([a-f][A-G]){6}[a-f]$/);
+    assert.equal(recallAnswer("aAbBcCdDeEfFe", 6), "E");
+    assert.equal(recallAnswer("aAbB.c.c", 2), null); // what fills a line is no key
   },
   "the page's address makes another page choose the same"() {
     const mla = { kind: "mla", given: { "kv-rank": 8, "rope-dim": 0 }, share: 3 };

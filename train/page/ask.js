@@ -9,6 +9,7 @@ import { state } from "./state.js";
 import { lookupAnswer, piecesIn, randomRecall, recallAnswer, texts } from "./texts.js";
 import { measureOf, scoresOf } from "./watch.js";
 
+const kPairs = 4; // of recall, by default
 const kPlayed = 350; // ms that a character is shown while the cache fills
 const kTale = "Clara is in the mill. Tom is in the barn. Ida is in the mill.\n" +
   "Tom has the cup. Ida has the map.\n" +
@@ -16,7 +17,7 @@ const kTale = "Clara is in the mill. Tom is in the barn. Ida is in the mill.\n" 
   "Where is the cup? In the ";
 const kPromptLabels = {
   lookup: "The question as text: one character for each piece, then the letter",
-  recall: "Four pairs of a key and its value, then a key: which value belongs to it?",
+  recall: "Pairs of a key and its value, then a key: which value belongs to it?",
 };
 const kSliders = [
   { name: "tokens", label: "characters", help: "how many they write",
@@ -54,22 +55,25 @@ function textOf() {
 const askable = () => state.runs.filter((run) => !run.error && run.held &&
   (run.isTrained ? run.finished.length : run.record?.step ?? 0) > 0);
 
+// Pairs of a line of recall; a checkpoint does not say how many it had.
+const pairsOf = (run) => run.plan.settings.pairs ?? kPairs;
+
 // A beginning that a model knows, if it comes without its text: a question of recall, a line break,
 // or the first character of its vocabulary.
 function knownBeginning(run, kind) {
   const file = run.held.files?.find(({ name }) => name === "tokenizer.json");
   if (!file) return "\n";
   const { vocab } = JSON.parse(new TextDecoder().decode(file.bytes)).model;
-  if (kind === "recall") return randomRecall(Object.keys(vocab));
+  if (kind === "recall") return randomRecall(Object.keys(vocab), pairsOf(run));
   return Object.hasOwn(vocab, "\n") ? "\n" : Object.keys(vocab)[0].replace("\u2581", " ");
 }
 
 // The right first character, where the page knows it.
 function expectedOf(prompt) {
   if (textOf() === "lookup") return lookupAnswer(piecesIn(prompt), [...prompt].at(-1) ?? "");
-  if (textOf() === "recall") return recallAnswer(prompt);
   const known = questions.find((question) => question.prompt === prompt);
-  return known?.answer ? [...known.answer][0] : null;
+  if (known?.answer) return [...known.answer][0];
+  return textOf() === "recall" ? recallAnswer(prompt, pairsOf(state.runs[0])) : null;
 }
 
 // Key of a question: equal keys have equal answers.

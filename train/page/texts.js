@@ -107,19 +107,18 @@ export function randomPieces() {
 
 // --- Recall: data/mqar.cpp has the grammar.
 
-const kPairs = 4;
-
-// The letter that stood behind the last one of a line, whose pairs come first; null if none did.
-export function recallAnswer(text) {
+// The letter that stood behind the last one of a line, which begins with `pairs` pairs; null if
+// none did.
+export function recallAnswer(text, pairs) {
   const letters = [...text], at = letters.indexOf(letters.at(-1));
-  return at % 2 === 0 && at < Math.min(2 * kPairs, letters.length - 1) ? letters[at + 1] : null;
+  return at % 2 === 0 && at < Math.min(2 * pairs, letters.length - 1) ? letters[at + 1] : null;
 }
 
 // A random line up to its first question. The first half of `symbols` are a dot and the keys.
-export function randomRecall(symbols) {
+export function randomRecall(symbols, pairs) {
   const half = symbols.length / 2;
   const some = (list) => list.map((each) => [Math.random(), each]).sort(([a], [b]) => a - b)
-    .slice(0, kPairs).map(([, each]) => each);
+    .slice(0, pairs).map(([, each]) => each);
   const keys = some(symbols.slice(1, half)), values = some(symbols.slice(half));
   return keys.map((key, i) => key + values[i]).join("") + some(keys)[0];
 }
