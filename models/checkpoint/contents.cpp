@@ -20,9 +20,21 @@ namespace {
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
 
+const TensorView& tensor_of(const Safetensors& file, const std::string& name) {
+  try {
+    return file.at(name);
+  } catch (const DataError& error) {
+    if (!name.ends_with(".q_norm.weight")) throw;
+    throw DataError(error.what(),
+                    ". If it is of a version in which `qk-norm` was for fox alone, write "
+                    "fox:qk-norm=on for fox and off for qk-norm in each config.json, and remove "
+                    "SHA256SUMS");
+  }
+}
+
 void check_shapes_and_types(const Safetensors& file, const ParameterStore& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const TensorView& tensor = file.at(parameters.name({i}));
+    const TensorView& tensor = tensor_of(file, parameters.name({i}));
     const auto expected = parameters.shape({i}).extents();
     if (tensor.shape != expected) {
       throw DataError(tensor.source, ": ", tensor.name, " has shape ",
