@@ -166,20 +166,5 @@ TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
   EXPECT_EQ(story.distances, std::vector<std::int32_t>(16, 0));
 }
 
-TEST(Lookup, AnyTwoKindsOfRowsCrossInOneSquare) {
-  for (int one = 0; one < 6; ++one) {
-    for (int other = 0; other < one; ++other) {
-      for (int row = 0; row < 25; ++row) {
-        int both = 0;
-        for (int square = 0; square < 25; ++square) {
-          const Piece piece = {square % 5, square / 5, 0};
-          both += stands_in(piece, one, row / 5) && stands_in(piece, other, row % 5);
-        }
-        EXPECT_EQ(both, 1) << one << " " << other << " " << row;
-      }
-    }
-  }
-}
-
 }  // namespace
 }  // namespace headcount

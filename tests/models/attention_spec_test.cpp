@@ -63,15 +63,6 @@ TEST(AttentionSpec, GivesTheSettingsOfItsWord) {
   EXPECT_EQ(parse_attention_spec("mha:gate=off").cycle.front().text, "mha:gate=off");
 }
 
-TEST(AttentionSpec, LeavesOtherSettingsAlone) {
-  Given config(model_settings());
-  set(config, "heads", 8);
-  set(config, "rope-theta", 500);
-  set(config, "attention", "gqa4");
-  EXPECT_EQ(resolve_model(config)->cycle.front().heads, 8);
-  EXPECT_EQ(resolve_model(config)->cycle.front().rope_theta, 500);
-}
-
 TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
   const std::string known =
       "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` 2), mfa or mfa64 "
@@ -111,11 +102,6 @@ TEST(AttentionSpec, ErrorsSayHowToWriteAKnownOne) {
     EXPECT_EQ(refusal(text), "'' is no attention; a name is missing") << text;
   EXPECT_EQ(message_of<SettingError>([&] { parse_attention_spec("mha,mqa"); }),
             "'mha,mqa' is no attention; it is a list; name one attention");
-}
-
-TEST(AttentionSpec, NumbersOutOfRangeNameTheFlag) {
-  EXPECT_NE(refusal("gqa0").find("`kv-heads`"), std::string::npos);
-  EXPECT_NE(refusal("gqa99999999999999999999").find("`kv-heads`"), std::string::npos);
 }
 
 TEST(AttentionSpec, IsRefusedTwiceInAList) {
@@ -228,15 +214,6 @@ TEST(AttentionPattern, HasOneShortestText) {
   EXPECT_EQ(text("3*mla048+16x08@07/mha"), "3*mla48+16x8@7/mha");
   EXPECT_EQ(text("gqa2/2*gqa2"), "gqa2");
   EXPECT_EQ(text("mqa@4/mqa/share@04/share@4/share@0"), "mqa@4/mqa/2*share@4/share@0");
-}
-
-TEST(AttentionPattern, OfEqualPartsIsNoPattern) {
-  Given config(model_settings());
-  set(config, "attention", "gqa2/gqa2");
-  const ModelPlan model = resolve_model(config);
-  EXPECT_EQ(model->attention, "gqa");
-  EXPECT_EQ(get(model->cycle.front(), "kv-heads"), 2);
-  EXPECT_EQ(model->cycle.size(), 1u);
 }
 
 TEST(AttentionPattern, ErrorsNameThePart) {

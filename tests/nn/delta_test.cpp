@@ -80,17 +80,6 @@ TEST(Delta, WithFewerKeyHeadsIsOneThatRepeatsThem) {
   EXPECT_LT(difference(few.forward(x, 1), many.forward(x, 1)), kRounding);
 }
 
-TEST(Delta, KnowsTheOrderOfItsTokens) {
-  LayerConfig config = delta_config();
-  config.rotary = false;
-  const Layer layer(config);
-  Values x = normal_values(0, 3 * 12);
-  const Values y = layer.forward(x, 1);
-  std::swap_ranges(x.begin(), x.begin() + 12, x.begin() + 12);
-  const Values swapped = layer.forward(x, 1);
-  EXPECT_GT(difference(std::span(y).last(12), std::span(swapped).last(12)), 1e-3);
-}
-
 TEST(Delta, StartsAsTransformersStartsIt) {
   LayerConfig config = delta_config();
   set(config, "heads", 400);
@@ -118,15 +107,6 @@ TEST(States, LetMatricesAloneDecay) {
           << name;
     }
   }
-}
-
-TEST(Delta, KeepsAsMuchOfALongTextAsOfAShortOne) {
-  const AttentionPlan config = resolved(delta_config());
-  // Two heads of 4 x 4, and three inputs of the convolution of 3 x 8 channels.
-  EXPECT_EQ(make_cache(config, {.capacity = 9}).bytes(),
-            (2 * 4 * 4 + 3 * 3 * 8) * static_cast<Index>(sizeof(Real)));
-  EXPECT_EQ(make_cache(config, {.capacity = 9}).bytes(),
-            make_cache(config, {.capacity = 90000, .rounding = CacheType::int8}).bytes());
 }
 
 }  // namespace

@@ -10,16 +10,6 @@
 namespace headcount {
 namespace {
 
-TEST(Kda, KeepsAsMuchOfALongTextAsOfAShortOne) {
-  LayerConfig config = small_config("kda");
-  set(config, "key-heads", 1);
-  const AttentionPlan plan = resolved(config);
-  // Two heads of 4 x 4, and three inputs of the convolutions of 4, 4 and 8 channels.
-  const Index bytes = (2 * 4 * 4 + 3 * (4 + 4 + 8)) * static_cast<Index>(sizeof(Real));
-  EXPECT_EQ(make_cache(plan, {.capacity = 9}).bytes(), bytes);
-  EXPECT_EQ(make_cache(plan, {.capacity = 90000, .rounding = CacheType::int8}).bytes(), bytes);
-}
-
 TEST(Kda, StartsAsItsAuthorsStartIt) {
   LayerConfig config = small_config("kda");
   set(config, "heads", 400);

@@ -220,13 +220,6 @@ TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {
   EXPECT_THROW(cache.rows("state"), ShapeError);
 }
 
-TEST(LayerCache, KeepsOneStateOfEachSequenceUnrounded) {
-  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
-    const Index rows = 3 * 8 * 2 * row_bytes(type, 3);
-    EXPECT_EQ(state_cache(type).bytes(), rows + 3 * 2 * 5 * static_cast<Index>(sizeof(Real)));
-  }
-}
-
 TEST(LayerCache, CopiesTheStateOfTheFirstSequence) {
   LayerCache one = state_cache(CacheType::f16), other = state_cache(CacheType::f16);
   std::ranges::copy(normal_values(1, 30), one.state("state").begin());

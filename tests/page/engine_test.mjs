@@ -6,6 +6,7 @@ import { areasOf, bytesOf } from "../../train/view/cache_picture.js";
 import { modelsIn } from "../../train/page/files.js";
 import { randomRecall, recallAnswer } from "../../train/page/texts.js";
 import { load } from "./engine.mjs";
+import { runAll } from "./run_all.mjs";
 
 const [wasm, program, folder] = process.argv.slice(2);
 rmSync(folder, { recursive: true, force: true });
@@ -281,14 +282,4 @@ const tests = {
   },
 };
 
-let failures = 0;
-for (const [name, test] of Object.entries(tests)) {
-  try {
-    test();
-    console.log(`ok: ${name}`);
-  } catch (error) {
-    ++failures;
-    console.error(`FAILED: ${name}\n${error.stack}`);
-  }
-}
-process.exit(failures > 0 ? 1 : 0);
+await runAll(tests);

@@ -6,6 +6,7 @@ import { linkOfChoice, readLink } from "../../train/page/link.js";
 import { state } from "../../train/page/state.js";
 import { randomRecall, recallAnswer } from "../../train/page/texts.js";
 import { unzipped, zipped } from "../../train/page/zip.js";
+import { runAll } from "./run_all.mjs";
 
 globalThis.crypto ??= webcrypto; // of node 18
 
@@ -108,14 +109,4 @@ const tests = {
   },
 };
 
-let failures = 0;
-for (const [name, test] of Object.entries(tests)) {
-  try {
-    await test();
-    console.log(`ok: ${name}`);
-  } catch (error) {
-    ++failures;
-    console.error(`FAILED: ${name}\n${error.stack}`);
-  }
-}
-process.exit(failures > 0 ? 1 : 0);
+await runAll(tests);

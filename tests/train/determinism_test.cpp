@@ -12,6 +12,7 @@
 #include "autograd/base/sha256.h"
 #include "autograd/parallel.h"
 #include "train/evaluation.h"
+#include "train/tiny_training.h"
 #include "train/trainer.h"
 
 namespace headcount {
@@ -34,14 +35,6 @@ TrainOptions options_of(const std::string& attention, Index batch = 3, Index con
                                                       {"lr", 0.01}}));
 }
 
-std::vector<std::int32_t> random_tokens() {
-  std::vector<std::int32_t> tokens;
-  for (std::uint64_t i = 0; i < 2000; ++i) {
-    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, i, kTrainedVocabulary)));
-  }
-  return tokens;
-}
-
 std::string hash(std::span<const Real> values) {
   return sha256_hex({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
 }
@@ -49,7 +42,7 @@ std::string hash(std::span<const Real> values) {
 // Hash of all weights after all steps.
 std::string trained(const TrainOptions& options, int thread_count) {
   set_threads(thread_count);
-  const std::vector<std::int32_t> tokens = random_tokens();
+  const std::vector<std::int32_t> tokens = tiny_tokens(2000, kTrainedVocabulary);
   LanguageModel model(options.model, kTrainedVocabulary);
   model.initialize(options.seed);
   const std::string fresh = hash(model.parameters().all_values());
@@ -122,7 +115,8 @@ TEST_P(FewTrainedWeights, HaveTheSameLossForAnyNumberOfThreads) {
     const TrainOptions options = options_of(GetParam(), 3, context);
     LanguageModel model(options.model, kTrainedVocabulary);
     model.initialize(1);
-    const std::vector<std::int32_t> tokens = random_tokens();  // 2000: a shorter window at the end
+    const std::vector<std::int32_t> tokens =
+        tiny_tokens(2000, kTrainedVocabulary);  // 2000: a shorter window at the end
     set_threads(1);
     const Evaluation alone = evaluate(model, tokens, {.attention_stats = true});
     EXPECT_EQ(alone.characters, 1999);

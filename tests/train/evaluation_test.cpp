@@ -173,17 +173,6 @@ TEST_F(EvaluationOfAText, DoesNotScoreTheFirstCharacter) {
       evaluate(model_, tokens_, {.marks = {.distances = first}}).answer_accuracy.has_value());
 }
 
-TEST_F(EvaluationOfAText, OfManyWindowsDoesNotDependOnHowTheyAreBatched) {
-  const Tokens many = tiny_tokens(5001);  // many parts
-  double total = 0;
-  for (std::size_t begin = 0; begin < 5000; begin += 5) {
-    total += evaluate(model_, std::span(many).subspan(begin, 6)).loss * 5;
-  }
-  const Evaluation evaluation = evaluate(model_, many);
-  EXPECT_EQ(evaluation.characters, 5000);
-  EXPECT_NEAR(evaluation.loss, total / 5000, 1e-6);
-}
-
 TEST_F(EvaluationOfAText, HasTheLossesOfItsSixteenStretches) {
   const Index length = 16 * 60;  // parts are windows of at most 64 tokens
   const Tokens text = tiny_tokens(length + 1);

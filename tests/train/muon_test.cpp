@@ -54,27 +54,6 @@ TEST(Muon, LeavesTheOtherParametersToAdamW) {
   }
 }
 
-TEST(Orthogonalize, BringsSingularValuesNearOne) {
-  for (const auto& [rows, cols] : {std::pair<Index, Index>{8, 40}, {40, 8}, {16, 17}, {1, 5}}) {
-    std::vector<Real> x;
-    for (Index i = 0; i < rows * cols; ++i)
-      x.push_back(static_cast<Real>(random_normal({3, 1, 0}, static_cast<std::uint64_t>(i))));
-    std::vector<Real> scratch;
-    const std::span<const Real> u = orthogonalize(x, rows, cols, scratch);
-    // Diagonal of the Gram matrix of the shorter side: a mean of squared singular values.
-    const Index n = std::min(rows, cols), step = rows > cols ? 1 : cols;
-    const Index inner = rows > cols ? rows : cols, inner_step = rows > cols ? cols : 1;
-    for (Index i = 0; i < n; ++i) {
-      double square = 0;
-      for (Index j = 0; j < inner; ++j)
-        square += std::pow(
-            static_cast<double>(u[static_cast<std::size_t>(i * step + j * inner_step)]), 2);
-      EXPECT_GT(square, 0.6 * 0.6) << rows << " x " << cols;
-      EXPECT_LT(square, 1.3 * 1.3) << rows << " x " << cols;
-    }
-  }
-}
-
 using Numbers = std::vector<double>;
 
 // a [n, k] times b [k, m].

@@ -87,44 +87,12 @@ TEST_F(AdamWUpdate, FollowsThePapersFormula) {
   }
 }
 
-// Names of the moments in checkpoints of all versions.
-TEST_F(AdamWUpdate, RemembersTwoMomentsOfEachNumber) {
-  const auto adam = resolve_optimizer(Given(optimizer_settings())).make(store_);
-  ASSERT_EQ(adam->moments().size(), 2u);
-  EXPECT_EQ(adam->moments()[0].name, "first_moment");
-  EXPECT_EQ(adam->moments()[1].name, "second_moment");
-  EXPECT_EQ(adam->moments()[0].numbers.all().size(), store_.all_values().size());
-}
-
 TEST_F(AdamWUpdate, IsThatOfItsSettings) {
   const Given given(optimizer_settings(), {{"beta1", 0.5}, {"weight-decay", 0}});
   const auto settings = read_adamw(resolve_optimizer(given).settings);
   EXPECT_EQ(settings.beta1, 0.5);
   EXPECT_EQ(settings.beta2, AdamWSettings().beta2);
   EXPECT_EQ(settings.weight_decay, 0);
-}
-
-TEST_F(AdamWUpdate, DecaysMatricesAloneWhereThereIsNoGradient) {
-  const std::vector<Real> vector(store_.value(vector_).begin(), store_.value(vector_).end());
-  const std::vector<Real> matrix(store_.value(matrix_).begin(), store_.value(matrix_).end());
-  store_.clear_gradients();
-  AdamW({.weight_decay = 0.5}, store_).update(store_, {0.1, 1, 1, 1}, alone());
-  EXPECT_TRUE(std::ranges::equal(store_.value(vector_), vector));
-  for (std::size_t j = 0; j < matrix.size(); ++j) {
-    EXPECT_FLOAT_EQ(static_cast<float>(store_.value(matrix_)[j]),
-                    static_cast<float>(matrix[j]) * 0.95F);
-  }
-}
-
-TEST_F(AdamWUpdate, ClippingsNormCoversAllGradients) {
-  set_gradients(store_, 2);
-  double total = 0;
-  for (const ParameterId id : {matrix_, vector_}) {
-    for (const Real g : store_.gradient(id)) total += std::pow(static_cast<double>(g), 2);
-  }
-  EXPECT_NEAR(sum_gradients(store_), std::sqrt(total), 1e-9 * std::sqrt(total));
-  store_.clear_gradients();
-  EXPECT_EQ(sum_gradients(store_), 0);
 }
 
 TEST_F(AdamWUpdate, IsGivenTheSumOfAllShardsGradients) {

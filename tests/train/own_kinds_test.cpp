@@ -15,20 +15,12 @@ namespace {
 class OwnProgram : public testing::Test {
  protected:
   ProgramResult own(const std::string& line) const {
-    const TemporaryFolder outputs;
-    const std::string out = outputs.path() / "out", err = outputs.path() / "err";
-    const int code =
-        exit_code_of(start_process(HEADCOUNT_OWN_PROGRAM, words(line), folder_.path(), out, err));
-    return {code, file_contents(out), file_contents(err)};
+    return run_program(words(line), folder_.path(), HEADCOUNT_OWN_PROGRAM);
   }
   nlohmann::json json_of(const std::string& line) const {
     const ProgramResult result = own(line + " --format json");
     EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
     return nlohmann::json::parse(result.out);
-  }
-  // Help of `train` without the places where it breaks lines.
-  std::string help() const {
-    return std::regex_replace(own("train --help all").out, std::regex("\\s+"), " ");
   }
   static constexpr const char* kModel =
       " --layers 1 --dim 16 --heads 4 --context 16 --batch 2 --data text.txt";
@@ -36,15 +28,18 @@ class OwnProgram : public testing::Test {
   TrainFolder folder_;
 };
 
-using OwnAttention = OwnProgram;
-
-TEST_F(OwnAttention, HasItsSettingsInHelp) {
-  const std::string help = this->help();
-  for (const char* shown : {"fox, own: KV heads", "(heads with fox; 1 with own)",
-                            "own: the learned temperatures at the start [1.0]"})
+// Without the places where help breaks lines.
+TEST_F(OwnProgram, NamesTheirSettingsInHelp) {
+  const std::string help = std::regex_replace(own("train --help all").out, std::regex("\\s+"), " ");
+  for (const char* shown :
+       {"kda, own", "fox, own: KV heads", "(heads with fox; 1 with own)",
+        "own: the learned temperatures at the start [1.0]", "tales, lookup, mqar, recall, letters,",
+        "letters: different letters that a line shows", "lion: Lion for all weights",
+        "lion: decay rate of the mean of gradients"})
     EXPECT_NE(help.find(shown), std::string::npos) << shown << "\n" << help;
-  EXPECT_NE(help.find("kda, own"), std::string::npos) << "in the list of attentions";
 }
+
+using OwnAttention = OwnProgram;
 
 TEST_F(OwnAttention, TrainsResumesSamplesAndEvaluatesInEveryCacheType) {
   const std::string model = std::string(kModel) + " --attention own --kv-heads 2";
@@ -76,12 +71,6 @@ TEST_F(OwnAttention, IsComparedWithMhaByItsSpec) {
 
 using OwnCorpus = OwnProgram;
 
-TEST_F(OwnCorpus, HasItsNameAndSettingsInHelp) {
-  const std::string help = this->help();
-  EXPECT_NE(help.find("tales, lookup, mqar, recall, letters,"), std::string::npos) << help;
-  EXPECT_NE(help.find("letters: different letters that a line shows"), std::string::npos) << help;
-}
-
 TEST_F(OwnCorpus, IsTrainedOnWithItsDefaultsAndMarksItsAnswers) {
   const nlohmann::json trained = json_of("train --data letters --letters 3 --steps 4 --out run");
   const auto config = nlohmann::json::parse(file_contents(folder_.path() / "run" / "config.json"));
@@ -105,12 +94,6 @@ TEST_F(OwnCorpus, IsComparedOnByAnswers) {
 }
 
 using OwnOptimizer = OwnProgram;
-
-TEST_F(OwnOptimizer, HasItsNameAndSettingsInHelp) {
-  const std::string help = this->help();
-  EXPECT_NE(help.find("lion: Lion for all weights"), std::string::npos) << help;
-  EXPECT_NE(help.find("lion: decay rate of the mean of gradients"), std::string::npos) << help;
-}
 
 TEST_F(OwnOptimizer, TrainsAndResumesWithTheSameBits) {
   // A constant learning rate, so that a run of 4 steps is the first half of one of 8.

@@ -25,22 +25,9 @@ class Pattern : public testing::Test {
   json train(const std::string& flags) const {
     return object(TrainFolder::train_line(flags + " --quiet"));
   }
-  std::string weights(const std::string& run, int step) const {
-    return folder_.contents(run + "/checkpoints/step-" + std::to_string(step) +
-                            "/model.safetensors");
-  }
 
   TrainFolder folder_;
 };
-
-// 2 heads of 8, a context of 16, in float32.
-TEST_F(Pattern, IsTrainedWithTheCacheOfItsContext) {
-  const json shared = train("--attention mqa/share --layers 4 --out shared");
-  EXPECT_EQ(shared.at("attention"), "mqa/share");
-  EXPECT_EQ(shared.at("kv_cache_bytes_per_token"), 2 * 2 * 8 * 4);
-  const json local = train("--attention 2*mqa@4/mha --layers 3 --out local");
-  EXPECT_EQ(local.at("kv_cache_bytes_per_token"), (2 * 4 * 2 * 8 + 16 * 2 * 16) * 4 / 16);
-}
 
 TEST_F(Pattern, GoesOnToTheSameBits) {
   const std::string model = "--attention mqa@4/share/mla --layers 3 --steps 6 --seed 3 ";
@@ -48,7 +35,7 @@ TEST_F(Pattern, GoesOnToTheSameBits) {
   train(model + "--out part --checkpoint-every 3 --keep 2");
   std::filesystem::remove_all(folder_ / "part/checkpoints/step-6");
   output("train --resume part --quiet --attention mqa@4/share/mla --threads 2");
-  EXPECT_EQ(weights("part", 6), weights("whole", 6));
+  EXPECT_EQ(folder_.weights("part", 6), folder_.weights("whole", 6));
   expect_refusal(folder_.headcount("train --resume part --attention mqa@4/share/mqa"), 2,
                  {"--attention is \"mqa@4/share/mqa\"", "mqa@4/share/mla"}, "another pattern");
 }
@@ -82,10 +69,6 @@ TEST_F(Pattern, IsComparedAndReported) {
   EXPECT_NE(page.find("mqa/share"), std::string::npos);
   EXPECT_NE(page.find("KV B/token at 16"), std::string::npos);
   EXPECT_EQ(object(line).at("variants")[1].at("val_losses"), shared.at("val_losses"));
-}
-
-TEST_F(Pattern, NamesItsRunFolder) {
-  EXPECT_EQ(train("--attention 2*mqa@4/mha --layers 3").at("run"), "runs/text-2xmqa@4_mha");
 }
 
 }  // namespace

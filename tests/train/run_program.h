@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -66,12 +67,6 @@ inline pid_t start_process(std::string program, std::vector<std::string> argumen
   return child;
 }
 
-/// Starts the program `headcount` as start_process does.
-inline pid_t start_program(std::vector<std::string> arguments, const std::filesystem::path& folder,
-                           const std::string& out, const std::string& err) {
-  return start_process(HEADCOUNT_PROGRAM, std::move(arguments), folder, out, err);
-}
-
 /// Waits for a process and returns its exit code: 128 + signal if a signal ended it, as in a shell.
 inline int exit_code_of(pid_t child) {
   int status = 0;
@@ -79,22 +74,19 @@ inline int exit_code_of(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// Runs the program `headcount` with `arguments` in `folder`; neither of its outputs is a terminal.
+/// Runs a program with `arguments` in `folder`; neither of its outputs is a terminal.
 inline ProgramResult run_program(std::vector<std::string> arguments,
-                                 const std::filesystem::path& folder) {
+                                 const std::filesystem::path& folder,
+                                 const std::string& program = HEADCOUNT_PROGRAM) {
   const TemporaryFolder outputs;
   const std::string out = outputs.path() / "out", err = outputs.path() / "err";
-  const int code = exit_code_of(start_program(std::move(arguments), folder, out, err));
+  const int code = exit_code_of(start_process(program, std::move(arguments), folder, out, err));
   return {code, file_contents(out), file_contents(err)};
 }
 
 /// Runs `script` in /bin/sh, where $headcount is the program.
 inline ProgramResult run_shell(const std::string& script, const std::filesystem::path& folder) {
-  const TemporaryFolder outputs;
-  const std::string out = outputs.path() / "out", err = outputs.path() / "err";
-  const std::string all = "headcount='" HEADCOUNT_PROGRAM "'; " + script;
-  const int code = exit_code_of(start_process("/bin/sh", {"-c", all}, folder, out, err));
-  return {code, file_contents(out), file_contents(err)};
+  return run_program({"-c", "headcount='" HEADCOUNT_PROGRAM "'; " + script}, folder, "/bin/sh");
 }
 
 /// Expects that the program refused `what` (for messages) properly: exit code `code`, nothing on
@@ -113,6 +105,13 @@ inline void expect_refusal(const ProgramResult& result, int code,
 inline std::vector<std::string> words(const std::string& line) {
   std::istringstream stream(line);
   return {std::istream_iterator<std::string>(stream), {}};
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
 }
 
 /// The flags `given` after those of `defaults` ("--name value" each) that they do not name.
@@ -142,6 +141,17 @@ class TrainFolder {
   void file(const std::string& name, const std::string& bytes) const { folder_.file(name, bytes); }
   bool has(const std::string& name) const { return std::filesystem::exists(*this / name); }
   std::string contents(const std::string& name) const { return file_contents(*this / name); }
+  /// Lines of the metrics of a run.
+  std::vector<nlohmann::json> metrics(const std::string& run) const {
+    std::vector<nlohmann::json> steps;
+    for (const std::string& line : lines_of(contents(run + "/metrics.jsonl")))
+      steps.push_back(nlohmann::json::parse(line));
+    return steps;
+  }
+  /// Weights of the run in the folder `run` after `step` steps, as their file has them.
+  std::string weights(const std::string& run, int step = 3) const {
+    return contents(run + "/checkpoints/step-" + std::to_string(step) + "/model.safetensors");
+  }
 
   const std::filesystem::path& path() const { return folder_.path(); }
   ProgramResult headcount(const std::string& line) const {

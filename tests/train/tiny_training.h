@@ -15,11 +15,12 @@ using Tokens = std::vector<std::int32_t>;
 inline constexpr Index kTinyVocabulary = 7, kTinyContext = 5;
 
 /// Random ones, always the same.
-inline Tokens tiny_tokens(Index count) {
+inline Tokens tiny_tokens(Index count, Index vocabulary = kTinyVocabulary) {
   Tokens tokens;
   for (Index i = 0; i < count; ++i) {
     const auto counter = static_cast<std::uint64_t>(i);
-    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, counter, kTinyVocabulary)));
+    tokens.push_back(static_cast<std::int32_t>(
+        random_below({6, 1, 0}, counter, static_cast<std::uint64_t>(vocabulary))));
   }
   return tokens;
 }

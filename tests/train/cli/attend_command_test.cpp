@@ -30,13 +30,6 @@ class AttendCommand : public RunsOfASuite<AttendCommand> {
   }
 };
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 TEST_F(AttendCommand, DrawsARowForEachCharacterOfEachHead) {
   const ProgramResult result = attend("run", "4 is\n");
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -73,14 +66,6 @@ TEST_F(AttendCommand, ReadsKeysThroughARoundedCache) {
         {"--cache-dtype latent=int4", "--cache-dtype rounds 'latent'"},
         {"--cache-dtype int5", "--cache-dtype must be one of"}})
     headcount::expect_refusal(attend("run", "16 is a", flags), kUsage, {said}, flags);
-}
-
-TEST_F(AttendCommand, ShowsOneLayerAndOneHead) {
-  const ProgramResult result = attend("run", "16 is", "--layer 2 --head 2");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const std::vector<std::string> lines = lines_of(result.out);
-  ASSERT_EQ(lines.size(), 10u) << result.out;
-  EXPECT_EQ(lines[2], "layer 2 (mha), head 2");
 }
 
 TEST_F(AttendCommand, TakesTheBeginningOfTheRunsTextWithoutAnother) {

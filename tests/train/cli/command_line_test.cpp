@@ -69,9 +69,8 @@ TEST(Help, NamesEveryFlagThatTheCommandTakes) {
 
 TEST(Help, HasEveryHeadingOnce) {
   for (const auto& [command, run] : kCommands) {
-    std::istringstream lines(help_of(command));
     std::multiset<std::string> headings;
-    for (std::string line; std::getline(lines, line);) {
+    for (const std::string& line : lines_of(help_of(command))) {
       if (line.ends_with(" options:")) headings.insert(line);
     }
     const std::size_t least = command == "report" ? 1 : 2;  // which has no settings

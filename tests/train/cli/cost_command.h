@@ -40,13 +40,6 @@ inline const std::string kWidth8192 =
     "--dim 8192 --heads 64 --head-dim 128 --kv-heads 8 --kv-rank 512 --rope-dim 0 "
     "--context 131072 ";
 
-inline Names split_text(const std::string& text, char separator) {
-  Names parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 class CostCommand : public testing::Test {
  protected:
   ProgramResult cost(const std::string& flags) const { return folder_.headcount("cost " + flags); }

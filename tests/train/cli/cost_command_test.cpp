@@ -41,17 +41,6 @@ TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
   }
 }
 
-TEST_F(CostCommand, CountsLayersAndBytesOfTheCache) {
-  const json object = table(kWidth256 + "--layers 7 --cache-dtype bf16");
-  EXPECT_EQ(object.at("layers"), 7);
-  EXPECT_EQ(object.at("dtype_bytes"), 2);
-  EXPECT_EQ(row(object, "mha").at("cache_bytes"), 2 * 256 * 10 * 7 * 2);
-  EXPECT_EQ(row(object, "mla").at("cache_bytes"), (64 + 26) * 10 * 7 * 2);
-  const std::map<std::string, int> sizes = {{"f32", 4}, {"bf16", 2}, {"f16", 2}, {"int8", 1}};
-  for (const auto& [dtype, bytes] : sizes)
-    EXPECT_EQ(table("--cache-dtype " + dtype).at("dtype_bytes"), bytes) << dtype;
-}
-
 // Delta keeps states alone, which no type of cache rounds.
 TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
   const json states = row(table(kWidth256 + "--layers 7"), "delta").at("cache_bytes");
@@ -81,11 +70,9 @@ TEST_F(CostCommand, NamesTheFractionOfARowTheWindowAndTheOpenBlock) {
   EXPECT_EQ(row_with_window(flags + "64", "hca").at("cache_bytes"),
             2 * (2 * (4 * 32 + 32) + 4 * 63 * 2 * 32));
   const std::string text = cost(flags + "8 --wide").out;
-  for (const char* const part :
-       {"note: hca: each layer of hca keeps 1/8 of a row of 32 numbers per token, in its window at "
-        "most 128 numbers, and for an open block 448 numbers\n",
-        "note: hca: a --window of 4 is shorter than an open block of 8 tokens"})
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_NE(text.find("note: hca: a --window of 4 is shorter than an open block of 8 tokens"),
+            std::string::npos)
+      << text;
 }
 
 TEST_F(CostCommand, WithCsvPrintsTheRowsOfItsJson) {
@@ -97,7 +84,7 @@ TEST_F(CostCommand, WithCsvPrintsTheRowsOfItsJson) {
 TEST_F(CostCommand, PrintsATableWithOneRowForEachAttention) {
   const std::string text = output(kWidth8192 + "--wide");
   Names rows;
-  for (const std::string& line : split_text(text, '\n')) {
+  for (const std::string& line : lines_of(text)) {
     const std::string first = line.substr(0, line.find(' '));
     if (std::ranges::count(kAttentions, first) > 0) rows.push_back(first);
   }
@@ -158,19 +145,6 @@ TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
               row(table(sizes + " --head-dim 12"), "mqa"));
   }
   EXPECT_EQ(row(table("--from mfa8-run"), "mfa").at("cache_elements_per_token_per_layer"), 2 * 8);
-  ASSERT_EQ(folder_.train("--steps 1 --quiet " + sizes + " --head-dim 2 --out narrow").exit_code,
-            0);
-  const std::string pattern = "--layers 2 --attention mha/mfa --head-dim 2 --out turns";
-  ASSERT_EQ(folder_.train("--steps 1 --quiet --dim 16 --heads 4 " + pattern).exit_code, 0);
-  for (const char* other : {"mha", "mqa", "mfa", "mla"}) {
-    const json wanted = row(table(sizes + " --head-dim 2"), other);
-    EXPECT_EQ(row(table("--from narrow"), other), wanted);
-    const json rows = table("--from turns").at("rows");
-    const auto found =
-        std::ranges::find_if(rows, [&](const json& row) { return row.at("attention") == other; });
-    ASSERT_NE(found, rows.end());
-    EXPECT_EQ(found->at("params_per_layer"), wanted.at("params_per_layer")) << other;
-  }
 }
 
 TEST_F(CostCommand, NamesTheFormsOfAllPartsOfAPattern) {
@@ -188,7 +162,7 @@ TEST_F(CostCommand, MarksTheAttentionThatAModelWasPublishedWith) {
         {"--preset kimi-linear-48b", Names{"3*kda/mla/3*...2*kda/mla-absorbed"}},
         {"--preset gemma-3-27b", Names{"5*gqa@1024/gqa"}}}) {
     Names found;
-    for (const std::string& line : split_text(output(flags), '\n')) {
+    for (const std::string& line : lines_of(output(flags))) {
       if (line.ends_with("as published")) found.push_back(line.substr(0, line.find(' ')));
     }
     EXPECT_EQ(found, marked) << flags;
@@ -236,7 +210,7 @@ TEST_F(CostCommand, CountsTheAttentionThatIsAskedForWithThePresetsSizes) {
 TEST_F(CostCommand, LeavesOutAnAttentionThatDoesNotFitAndSaysWhy) {
   const ProgramResult result = cost("--dim 7 --heads 7 --head-dim 4 --format json");
   EXPECT_EQ(result.exit_code, 0);
-  const Names left_out = split_text(result.err, '\n');
+  const Names left_out = lines_of(result.err);
   ASSERT_EQ(left_out.size(), 2u) << result.err;
   EXPECT_TRUE(left_out[0].starts_with("left out gqa: ")) << result.err;
   EXPECT_TRUE(left_out[1].starts_with("left out gta: ")) << result.err;
@@ -258,7 +232,7 @@ TEST_F(CostCommand, HelpNamesTheModels) {
 TEST_F(CostCommand, TablesFitTheTerminalUnlessWideOnesAreWanted) {
   const auto widths = [](const std::string& text) {
     std::vector<std::size_t> all;
-    for (const std::string_view line : split_text(text, '\n'))
+    for (const std::string_view line : lines_of(text))
       if (!line.starts_with("note: ")) all.push_back(character_count(line));
     return all;
   };

@@ -54,8 +54,7 @@ TEST_F(PrecisionBf16, IsRecordedAndKeptOnResume) {
   EXPECT_EQ(config("whole").at("precision"), "bf16");
   ASSERT_EQ(folder_.train(kModel + "--out f32").exit_code, 0);
   EXPECT_FALSE(config("f32").contains("precision")) << "a setting that has its default";
-  const std::string weights = "/checkpoints/step-8/model.safetensors";
-  EXPECT_NE(folder_.contents("whole" + weights), folder_.contents("f32" + weights));
+  EXPECT_NE(folder_.weights("whole", 8), folder_.weights("f32", 8));
 
   std::filesystem::copy(folder_ / "whole", folder_ / "half",
                         std::filesystem::copy_options::recursive);
@@ -64,9 +63,9 @@ TEST_F(PrecisionBf16, IsRecordedAndKeptOnResume) {
                  {"--precision bf16", "resume the run on another machine"}, "an old processor");
   expect_refusal(folder_.headcount("train --resume half --precision f32"), kUsage,
                  {"--precision", "f32", "bf16"}, "another precision");
-  EXPECT_FALSE(folder_.has("half" + weights));
+  EXPECT_FALSE(folder_.has("half/checkpoints/step-8"));
   ASSERT_EQ(folder_.headcount("train --resume half --quiet --threads 1").exit_code, 0);
-  EXPECT_EQ(folder_.contents("half" + weights), folder_.contents("whole" + weights));
+  EXPECT_EQ(folder_.weights("half", 8), folder_.weights("whole", 8));
 }
 
 TEST_F(PrecisionBf16, ChangesTheLossOfTheSameWeightsByRounding) {

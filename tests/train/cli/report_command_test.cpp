@@ -40,10 +40,8 @@ TEST_F(ReportCommand, OfOneRunWritesThePageAndItsCurve) {
             std::string::npos);
   const json run = json::parse(folder_->contents("one/curves.json")).at("runs").at(0);
   ASSERT_EQ(run.at("curve").size(), 4u);
-  std::istringstream metrics(folder_->contents("a/metrics.jsonl"));
-  std::size_t step = 0;
-  for (std::string line; std::getline(metrics, line); ++step) {
-    const json was = json::parse(line), is = run.at("curve").at(step);
+  for (const json& was : folder_->metrics("a")) {
+    const json is = run.at("curve").at(was.at("step").get<std::size_t>() - 1);
     EXPECT_EQ(is.at("step"), was.at("step"));
     EXPECT_EQ(is.at("train_loss"), was.at("loss"));
     EXPECT_EQ(is.contains("val_loss"), was.contains("val_loss"));
@@ -54,9 +52,7 @@ TEST_F(ReportCommand, OfOneRunWritesThePageAndItsCurve) {
 
 TEST_F(ReportCommand, CsvHasALineForEachRunAndStep) {
   ASSERT_EQ(call("--from a b --out two").exit_code, 0);
-  std::istringstream csv(folder_->contents("two/curves.csv"));
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(csv, line);) lines.push_back(line);
+  const std::vector<std::string> lines = lines_of(folder_->contents("two/curves.csv"));
   ASSERT_EQ(lines.size(), 1u + 4 + 4);
   EXPECT_EQ(lines[0], "run,step,train_loss,val_loss,val_accuracy,lr,grad_norm\r");
   EXPECT_TRUE(lines[1].starts_with("a,1,")) << lines[1];

@@ -69,15 +69,6 @@ TEST_F(SampleCommand, RepeatsATextByItsSeed) {
   EXPECT_NE(text("--from run --tokens 40 --seed 6"), first);
 }
 
-TEST_F(SampleCommand, WritesEqualTextsOfAWindowedModelWithCacheAndWithout) {
-  train("windowed", "--window 5");
-  const std::string flags = "--temperature 0 --tokens 60 --prompt 1600 --from windowed";
-  EXPECT_EQ(text(flags + " --cache on"), text(flags + " --cache off"));
-  const json result = object(flags);
-  EXPECT_EQ(result.at("cache_bytes"), 5 * 2 * 16 * 4);
-  EXPECT_EQ(result.at("cache_bytes_per_token"), 5 * 2 * 16 * 4 / double{kContext});
-}
-
 TEST_F(SampleCommand, WithoutCacheHasNoCacheBytes) {
   const json result = object("--from run --tokens 5 --cache off");
   EXPECT_EQ(result.at("cache_bytes"), 0);

@@ -48,10 +48,6 @@ TEST(CompareCommand, SaysOnHowMuchOfTheTextItEvaluatedWhereThatIsLimited) {
   EXPECT_EQ(results(folder, "d")["evaluated_characters"], 30);
   EXPECT_EQ(results(folder, "c")["evaluated_characters"], 0);
   EXPECT_EQ(results(folder, "d")["config"]["eval-characters"], 30);
-  // Runs that were evaluated on all are others.
-  const ProgramResult mixed = compare(folder, limited + "c");
-  EXPECT_EQ(mixed.exit_code, kData);
-  EXPECT_NE(mixed.err.find("with eval-characters 0, not 30"), std::string::npos) << mixed.err;
 }
 
 // One training, evaluated as `eval` does through each cache; parts that mla lacks give it no row.
@@ -144,7 +140,9 @@ TEST(CompareCommand, JudgesByAnswersWhereTheLossCountsNothingElse) {
   const std::string lookups = "--attention mha,mqa --data lookup --context 16 --out ";
   const ProgramResult result = compare(folder, lookups + "c");
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("points lost"), std::string::npos) << result.out;
+  for (const char* column : {"points lost", "above floor", "answers right %"})
+    EXPECT_NE(result.out.find(column), std::string::npos) << result.out;
+  EXPECT_TRUE(results(folder, "c")["variants"][0].contains("answer_accuracy_mean"));
   EXPECT_EQ(results(folder, "c")["verdict"]["metric"], "answers");
   EXPECT_EQ(results(folder, "c")["verdict"]["tolerance"], 5);
   EXPECT_EQ(results(folder, "c")["seeds"].size(), 5u);
@@ -192,16 +190,6 @@ TEST(CompareCommand, ShortensAWarmUpThatIsLongerThanTheRunAndSaysSo) {
                             "shortened to a tenth of the run.\n"),
             std::string::npos)
       << result.out;
-}
-
-TEST(CompareCommand, TakesNoSizesOfItsAttentionFromAConfiguration) {
-  const TrainFolder folder;
-  ASSERT_EQ(folder.train("--attention gqa1x4 --gate on --quiet --out run").exit_code, 0);
-  ASSERT_EQ(compare(folder, "--config run/config.json --attention gqa,mla --out c").exit_code, 0);
-  const json settings = json::parse(folder.contents("c/runs/gqa/seed-1/config.json"));
-  EXPECT_EQ(settings["kv-heads"], settings["heads"].get<int>() / 2);
-  EXPECT_EQ(settings["head-dim"], 4) << "not the default: chosen for any attention";
-  EXPECT_EQ(settings["gate"], "on") << "a setting of all attentions";
 }
 
 TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {
@@ -260,14 +248,6 @@ TEST(CompareCommand, AsksOtherTextsForTheirLossOnThreeSeeds) {
   EXPECT_EQ(r["variants"].size(), 4u);
   EXPECT_EQ(r["variants"][3]["spec"], "mla");
   EXPECT_EQ(r["verdict"]["metric"], "loss");
-}
-
-TEST(CompareCommand, TakesTheFewestSeedsOfLookupsWithoutIntervals) {
-  const TrainFolder folder;
-  const ProgramResult result = folder.headcount(
-      "compare --steps 2 --attention mha,mqa --intervals off --threads 2 --quiet --out c");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2, 3, 4, 5}));
 }
 
 TEST(CompareCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
@@ -336,16 +316,6 @@ TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
   EXPECT_NE(run["val_loss"], json::parse(alone.out)["val_loss"]);
 }
 
-TEST(CompareCommand, ShowsHowFarAboveTheFloorEachIsAndItsAnswers) {
-  const TrainFolder folder;
-  const ProgramResult result =
-      compare(folder, "--attention mha,mqa --seeds 2 --data lookup --context 16 --out c");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("above floor"), std::string::npos);
-  EXPECT_NE(result.out.find("answers right %"), std::string::npos);
-  EXPECT_TRUE(results(folder, "c")["variants"][0].contains("answer_accuracy_mean"));
-}
-
 TEST(CompareCommand, IsPlainWhenNotOnATerminal) {
   const TrainFolder folder;
   const ProgramResult result =
@@ -361,17 +331,11 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
   const struct {
     const char *flags, *message;
   } cases[] = {
-      {"--attention mha,nosuch",
-       "--attention: 'nosuch' is no attention; known are mha, mqa, gqa or "
-       "gqa2"},
       {"--attention mha,mha", "'mha' is in the list twice"},
       {"--seeds 1", "--seeds 1 gives no confidence intervals; give 2 or more, or --intervals off"},
-      {"--seeds 0", "--seeds"},
       {"--seeds 5..3",
        "--seeds 5..3 must be a number or a range from 2 or more to a greater number"},
-      {"--seeds 1..3", "--seeds 1..3 must be a number or a range"},
       {"--seeds 2..x", "--seeds must be a whole number or a range such as 3..20; 'x' is neither"},
-      {"--seeds 3-5", "--seeds must be a whole number or a range such as 3..20; '3-5' is neither"},
       {"--seeds 2..4 --intervals off", "--seeds 2..4 adds seeds until intervals decide"},
       {"--attention mha,mqa --reference gqa",
        "--reference 'gqa' is not among the compared attentions"},
@@ -380,21 +344,10 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--metric answers", "--metric answers: text.txt marks no answers"},
       {"--attention gqa --match kv=100", "the nearest possible is kv=128"},
       {"--match half", "--match must be none, params or kv=BYTES"},
-      {"--sweep lr=1", "--sweep lr has one value"},
-      {"--sweep nosuch=1,2", "--sweep cannot vary 'nosuch': there is no such setting"},
-      {"--sweep init=a,b",
-       "--sweep cannot vary 'init': all models start from random weights; take a setting of the"},
-      {"--sweep keep=1,2", "--sweep cannot vary 'keep': it changes no result"},
-      {"--sweep checkpoint-every=1,2",
-       "--sweep cannot vary 'checkpoint-every': it changes no result"},
-      {"--sweep eval-characters=400,500",
-       "--sweep cannot vary 'eval-characters': all variants are evaluated on one text"},
-      {"--sweep lr=1e-3,0.001", "--sweep lr has one value twice: 1e-3 and 0.001"},
       {"--sweep lr=1e-3,fast", "--lr must be a number, is 'fast'"},
       {"--attention mha,mqa --sweep kv-heads=1,2", "--sweep kv-heads changes nothing for mha"},
       {"--sweep lr=1e-3,1e-2 --lr 0.5",
        "--lr 0.5 changes nothing: --attention mha,gqa,mqa,mla or --sweep sets another lr"},
-      {"--attention mha,gqa2 --kv-heads 1", "--kv-heads 1 changes nothing"},
       {"--positions learned --rope-theta 5",
        "--rope-theta has no effect with --positions learned, which rotates nothing"},
       {"--attention v4x8,mha --output-projection off --o-rank 8",
@@ -403,9 +356,7 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
        "--config init.json has init 'run', but a comparison trains all models "
        "from random weights"},
       {"--attention mha,mqa --kv-rank 8", "--kv-rank has no effect with --attention mha,mqa"},
-      {"--data text.txt --kinds 3", "--kinds has no effect with --data text.txt"},
       {"--seed 3", "seed"},
-      {"--attention gqa3", "--kv-heads 3 does not divide --heads 2"},
   };
   for (const auto& c : cases) {
     const TrainFolder folder;
@@ -413,12 +364,6 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
     expect_refusal(compare(folder, std::string(c.flags) + " --out c"), 2, {c.message}, c.flags);
     EXPECT_FALSE(folder.has("c")) << c.flags;
   }
-}
-
-TEST(CompareCommand, TakesOneSeedWithoutIntervals) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha,mqa --seeds 1 --intervals off --out c").exit_code, 0);
-  EXPECT_TRUE(results(folder, "c")["variants"][0]["val_loss_ci95"].is_null());
 }
 
 }  // namespace

@@ -28,6 +28,17 @@ std::vector<PlannedVariant> variants(const std::vector<std::string>& names) {
   return all;
 }
 
+// mha, and these with two learning rates each.
+std::vector<PlannedVariant> with_two_rates(const std::vector<std::string>& names) {
+  std::vector<PlannedVariant> all = variants({"mha"});
+  for (const std::string& name : names) {
+    PlannedVariant& variant = all.emplace_back(PlannedVariant{name, {}});
+    for (const std::string& candidate : {name + "/lr=1", name + "/lr=2"})
+      variant.candidates.push_back({candidate, candidate, "", plain_options()});
+  }
+  return all;
+}
+
 Question question(Index first, Index last) {
   Question q;
   q.seeds = {first, last};
@@ -142,10 +153,7 @@ TEST(NeededRuns, AddsNoSeedWhereNoneCanDecide) {
 }
 
 TEST(NeededRuns, TellsWhatEachCandidateIsChosenBy) {
-  std::vector<PlannedVariant> all = variants({"mha"});
-  all.push_back({"mla",
-                 {{"mla/lr=1", "mla/lr=1", "", plain_options()},
-                  {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
+  const auto all = with_two_rates({"mla"});
   const NeededRuns plan = needed_runs(all, question(2, 2));
   const Losses losses = {{"mha", {1, 1}}, {"mla/lr=1", {2, 3}}, {"mla/lr=2", {1, kFailed}}};
   std::vector<RunStatus> outcomes;
@@ -156,10 +164,7 @@ TEST(NeededRuns, TellsWhatEachCandidateIsChosenBy) {
 }
 
 TEST(NeededRuns, ChoosesByStepsWhereStepsAreCompared) {
-  std::vector<PlannedVariant> all = variants({"mha"});
-  all.push_back({"mla",
-                 {{"mla/lr=1", "mla/lr=1", "", plain_options()},
-                  {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
+  const auto all = with_two_rates({"mla"});
   Question q = question(2, 2);
   q.metric = Metric::steps;
   const NeededRuns plan = needed_runs(all, q);
@@ -246,10 +251,7 @@ TEST(NeededRuns, CountsNoSeedBehindTheOneAtWhichItGivesUp) {
 }
 
 TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {
-  std::vector<PlannedVariant> all = variants({"mha"});
-  all.push_back({"mla",
-                 {{"mla/lr=1", "mla/lr=1", "", plain_options()},
-                  {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
+  const auto all = with_two_rates({"mla"});
   Losses losses = kLosses;
   losses["mla/lr=1"].assign(8, 7);
   losses["mla/lr=2"] = kLosses.at("mla");
@@ -262,14 +264,11 @@ TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {
 // Jobs that would be idle begin runs that may be needed and drop what turns out not to be. Nobody
 // would train a dropped run if it were needed again.
 TEST(NeededRuns, NeverNeedsAgainWhatItDropped) {
-  std::vector<PlannedVariant> all = variants({"mha"});
+  const std::vector<std::string> names = {"mqa", "gqa", "mla"};
+  const auto all = with_two_rates(names);
   Losses losses = {{"mha", kLosses.at("mha")}};
-  for (const std::string name : {"mqa", "gqa", "mla"}) {
-    PlannedVariant& variant = all.emplace_back(PlannedVariant{name, {}});
-    for (const std::string value : {"/lr=1", "/lr=2"}) {
-      variant.candidates.push_back({name + value, name + value, "", plain_options()});
-      losses[name + value] = kLosses.at(name);
-    }
+  for (const std::string& name : names) {
+    for (const char* value : {"/lr=1", "/lr=2"}) losses[name + value] = kLosses.at(name);
   }
   const NeededRuns plan = needed_runs(all, question(3, 8));
   for (unsigned order = 0; order < 100; ++order) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/language_model.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -23,12 +24,7 @@ std::vector<PlannedVariant> plan(const std::string& specs, const std::string& ma
 
 template <class Body>
 std::string refusal(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  return message_of<Error>(body, "accepted");
 }
 
 Index parameters(const Candidate& candidate) {
@@ -59,7 +55,8 @@ TEST(ComparisonPlan, MatchesParametersThroughTheFeedForwardWidthWithinHalfAPerce
   for (const bool gelu_with_bias : {false, true}) {
     const json common = {{"bias", gelu_with_bias ? "on" : "off"},
                          {"activation", gelu_with_bias ? "gelu" : "swiglu"}};
-    const auto variants = plan("mha,gqa2,mqa,mla48+16,latent-bias", "params", "", common);
+    const auto variants =
+        plan("mha,gqa2,mqa,mla48+16,latent-bias,mqa/share,mla/2*share/gqa2", "params", "", common);
     const auto wanted = static_cast<double>(parameters(variants[0].candidates[0]));
     for (const PlannedVariant& variant : variants) {
       const Candidate& candidate = variant.candidates[0];
@@ -145,16 +142,28 @@ TEST(ComparisonPlan, MatchesParametersAtEachValueOfASweep) {
 }
 
 TEST(Sweep, RefusesWhatCannotBeSwept) {
-  for (const char* text : {"lr", "nosuch=1,2", "seed=1,2", "data=a,b", "attention=mha,mqa",
-                           "context=8,16", "lr=1e-3", "lr=", "lr=1,x", "lr=1e-3,1e-3", "keep=1,2",
-                           "checkpoint-every=1,2", "eval-every=1,2", "init=a,b", "bias=on,on"}) {
-    EXPECT_NE(refusal([&] { Sweep::parse(text); }), "accepted") << text;
+  const std::string not_swept = "`sweep` cannot vary '";
+  for (const auto& [text, message] :
+       {std::pair<const char*, std::string>{"lr", "`sweep`"},
+        {"nosuch=1,2", not_swept + "nosuch': there is no such setting"},
+        {"seed=1,2", not_swept + "seed': "},
+        {"data=a,b", not_swept + "data': all variants are trained on one text"},
+        {"attention=mha,mqa", not_swept},
+        {"context=8,16", not_swept},
+        {"lr=1e-3", "`sweep` lr has one value; give two or more"},
+        {"lr=", "`sweep`"},
+        {"lr=1,x", "`sweep`: `lr` must be a number, is 'x'"},
+        {"lr=3e-4,1e-3,0.001", "`sweep` lr has one value twice: 1e-3 and 0.001"},
+        {"bias=on,on", "`sweep` bias has one value twice"},
+        {"keep=1,2", not_swept + "keep': it changes no result"},
+        {"checkpoint-every=1,2", not_swept + "checkpoint-every': it changes no result"},
+        {"eval-every=1,2", not_swept + "eval-every'"},
+        {"eval-characters=400,500",
+         not_swept + "eval-characters': all variants are evaluated on one text"},
+        {"init=a,b", not_swept + "init': all models start from random weights"}}) {
+    const std::string said = refusal([&, sweep = text] { Sweep::parse(sweep); });
+    EXPECT_TRUE(said.starts_with(message)) << text << ": " << said;
   }
-}
-
-TEST(Sweep, RefusesOneValueWrittenInTwoWays) {
-  EXPECT_EQ(refusal([] { Sweep::parse("lr=3e-4,1e-3,0.001"); }),
-            "`sweep` lr has one value twice: 1e-3 and 0.001");
 }
 
 TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
@@ -225,15 +234,6 @@ TEST(PatternPlan, NamesTheNearestBudgetAtTheContext) {
   EXPECT_EQ(refusal([] { plan("gqa/mla", "kv=512"); }),
             "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; `match` can choose one "
             "of them, give the others");
-}
-
-TEST(PatternPlan, MatchesParameters) {
-  const auto variants = plan("mha,mqa/share,mla/2*share/gqa2", "params");
-  const auto wanted = static_cast<double>(parameters(variants[0].candidates[0]));
-  for (const PlannedVariant& variant : variants) {
-    EXPECT_NEAR(static_cast<double>(parameters(variant.candidates[0])) / wanted, 1, 0.005)
-        << variant.spec;
-  }
 }
 
 TEST(PatternPlan, HasFoldersWithoutSlashesOfItsOwn) {

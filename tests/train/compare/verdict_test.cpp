@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "train/compare/made_results.h"
 #include "train/compare/premises.h"
-#include "train/compare/results.h"
 #include "train/units.h"
 
 namespace headcount {
@@ -50,38 +50,6 @@ TEST(SeedRange, IsANumberOrTwo) {
   EXPECT_EQ(SeedRange::parse("3..20").last, 20);
   for (const char* text : {"", "0", "20..3", "3..3", "1..5", "3..", "..3", "3...5", "three"})
     EXPECT_THROW(SeedRange::parse(text), SettingError) << text;
-}
-
-RunResult decided_run(std::uint64_t seed, double loss, std::optional<double> answers = {}) {
-  RunResult r;
-  r.seed = seed;
-  r.validation_loss = loss;
-  r.answer_accuracy = answers;
-  return r;
-}
-
-VariantResult decided_variant(const std::string& spec, Index bytes, std::vector<RunResult> runs) {
-  VariantResult v;
-  v.spec = spec;
-  v.cache_bytes_per_token = bytes;
-  v.runs = std::move(runs);
-  return v;
-}
-
-ComparisonResult decided_comparison() {
-  ComparisonResult r;
-  r.config = nlohmann::ordered_json::object();
-  r.seeds = {1, 2, 3};
-  r.variants = {
-      decided_variant("mla8+4", 96,
-                      {decided_run(1, 1.052), decided_run(2, 1.053), decided_run(3, 1.054)}),
-      decided_variant("mqa", 256,
-                      {decided_run(1, 1.003), decided_run(2, 1.004), decided_run(3, 1.005)}),
-      decided_variant("mha", 1024,
-                      {decided_run(1, 1.000), decided_run(2, 1.001), decided_run(3, 1.002)}),
-      decided_variant("gqa2", 512,
-                      {decided_run(1, 1.000), decided_run(2, 1.011), decided_run(3, 1.006)})};
-  return r;
 }
 
 TEST(VerdictText, SaysThatTheReferenceHasNoRunAlsoWithATolerance) {
@@ -159,12 +127,6 @@ TEST(VerdictText, WithoutIntervalsDecidesNothing) {
   EXPECT_TRUE(verdict_text(r).starts_with("no attention is shown to be enough")) << verdict_text(r);
 }
 
-VariantResult answering(const std::string& spec, Index bytes, const std::vector<double>& answers) {
-  std::vector<RunResult> runs;
-  for (const double share : answers) runs.push_back(decided_run(runs.size() + 1, 1, share));
-  return decided_variant(spec, bytes, std::move(runs));
-}
-
 ComparisonResult answered_comparison() {
   ComparisonResult r;
   r.config = nlohmann::ordered_json::object();
@@ -225,9 +187,8 @@ TEST(VerdictText, OfLossesIsOpenIfARunDiverged) {
   ComparisonResult r;
   r.config = nlohmann::ordered_json::object();
   r.question.seeds = {3, 3};
-  r.variants = {
-      decided_variant("mha", 1024, {decided_run(1, 2), decided_run(2, 2), decided_run(3, 2.0)}),
-      decided_variant("mqa", 256, {decided_run(1, 2.001), decided_run(2, 2.002)})};
+  r.variants = {made_variant("mha", 1024, {made_run(1, 2), made_run(2, 2), made_run(3, 2.0)}),
+                made_variant("mqa", 256, {made_run(1, 2.001), made_run(2, 2.002)})};
   summarize(r);
   EXPECT_EQ(r.variants[1].verdict, Verdict::enough);
   r.variants[1].diverged = {3};
@@ -268,7 +229,7 @@ TEST(VerdictNotes, NameDifferencesTooSkewedForANormal) {
     v.runs.clear();
     for (std::size_t i = 0; i < skewed.size(); ++i) {
       const double even = static_cast<double>(i), more = v.spec == "mqa" ? skewed[i] : even;
-      v.runs.push_back(decided_run(i + 1, v.spec == "mha" ? 1 : 1 + 1e-3 * more));
+      v.runs.push_back(made_run(i + 1, v.spec == "mha" ? 1 : 1 + 1e-3 * more));
     }
   }
   summarize(r);
@@ -278,7 +239,7 @@ TEST(VerdictNotes, NameDifferencesTooSkewedForANormal) {
 }
 
 TEST(StepsToALoss, LieBetweenEvaluations) {
-  RunResult run = decided_run(1, 1.0);
+  RunResult run = made_run(1, 1.0);
   run.evaluations = {{100, 3.0, {}}, {200, 2.0, {}}, {300, 1.0, {}}};
   EXPECT_EQ(steps_to(run, 3.5), 100);
   EXPECT_EQ(steps_to(run, 1.25), 275);
@@ -325,73 +286,6 @@ TEST(VerdictNotes, SayWhatVerdictsSuppose) {
   EXPECT_NE(note(losses).find("repeated confidence intervals"), std::string::npos);
 }
 
-// A run of 400 steps that learned at `step`; 0: it did not.
-RunResult learned_run(std::uint64_t seed, Index step) {
-  RunResult r = decided_run(seed, 0.1, step > 0 ? 0.96 : 0.4);
-  r.evaluations = {{100, 2, 0.1}, {step > 0 ? step : 400, r.validation_loss, r.answer_accuracy}};
-  if (step > 0) r.learned_at = step;
-  return r;
-}
-
-ComparisonResult compared_by_steps() {
-  ComparisonResult r = decided_comparison();
-  r.seeds = {1, 2, 3, 4, 5};
-  r.steps = 400;
-  r.question.metric = Metric::steps;
-  r.question.seeds = {5, 10};
-  const auto runs = [](const std::vector<Index>& steps) {
-    std::vector<RunResult> all;
-    for (const Index step : steps) all.push_back(learned_run(all.size() + 1, step));
-    return all;
-  };
-  r.variants = {decided_variant("mha", 1024, runs({100, 110, 100, 100, 100})),
-                decided_variant("mqa", 256, runs({100, 120, 100, 90, 110})),
-                decided_variant("mhax4", 256, runs({300, 200, 320, 0, 250})),
-                decided_variant("delta", 16, runs({0, 0, 300, 0, 0})),
-                decided_variant("gqa2", 512, runs({100, 200, 100, 100, 100}))};
-  summarize(r);
-  return r;
-}
-
-TEST(StepsToLearn, AreJudgedBySeedsAlsoWhereRunsDoNotLearn) {
-  const ComparisonResult r = compared_by_steps();
-  EXPECT_EQ(
-      verdict_clauses(r),
-      (std::vector<std::string>{
-          "mqa is enough: 25 % of mha's KV cache, in 100 steps, +0 % (5 of 5 seeds below 25 %)",
-          "mhax4 learns later, in 300 steps, +200 % (0 of 5 seeds below 25 %)",
-          "delta does not learn in 400 steps (0 of 5 seeds below 25 %)",
-          "gqa2 is open: it learns in 100 steps, +0 % (4 of 5 seeds below 25 %)"}));
-  const std::string table = comparison_table(r);
-  for (const char* const cell : {"100 (90 to 120)", "300 (200 to > 400)", "> 400 (300 to > 400)",
-                                 "+200 (+82 to more)", "later"})
-    EXPECT_NE(table.find(cell), std::string::npos) << cell << "\n" << table;
-  EXPECT_NE(comparison_csv(r).find(",later,"), std::string::npos) << comparison_csv(r);
-}
-
-TEST(StepsToLearn, AreReadBack) {
-  const ComparisonResult r = compared_by_steps();
-  const std::string text = results_text(comparison_json(r));
-  const ComparisonResult read = read_results(nlohmann::ordered_json::parse(text));
-  EXPECT_EQ(results_text(comparison_json(read)), text);
-  EXPECT_EQ(comparison_table(read), comparison_table(r));
-  EXPECT_EQ(verdict_text(read), verdict_text(r));
-  EXPECT_EQ(read.variants[2].runs[0].learned_at, 300);
-  EXPECT_EQ(read.variants[2].runs[0].evaluations.size(), 2u);
-  EXPECT_FALSE(read.variants[2].runs[3].learned_at);
-}
-
-TEST(StepsToLearn, AreNotComparedWithAReferenceThatDidNotLearn) {
-  ComparisonResult r = compared_by_steps();
-  r.question.reference = "delta";
-  summarize(r);
-  EXPECT_EQ(verdict_text(r),
-            "nothing can be decided: delta, the reference, does not learn in 400 steps on 4 of 5 "
-            "seeds; train longer");
-  EXPECT_EQ(cost_of(learned_run(1, 0), learned_run(1, 0), Metric::steps), std::nullopt);
-  EXPECT_EQ(cost_of(learned_run(1, 100), learned_run(1, 0), Metric::steps), -75);
-}
-
 TEST(UsualQuestion, IsAboutAnswersWhereTheLossCountsNothingElse) {
   Corpus corpus;
   Question question;
@@ -414,14 +308,14 @@ TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {
   r.variants.resize(3);
   for (std::size_t i = 0; i < 3; ++i) r.variants[i].spec = std::vector{"mha", "mqa@4", "mhax2"}[i];
   EXPECT_EQ(tolerance(r), std::nullopt);
-  r.variants[0].runs = {decided_run(1, 2), decided_run(2, 4), decided_run(3, 100)};
-  r.variants[1].runs = {decided_run(1, 3), decided_run(2, 5)};
-  r.variants[2].runs = {decided_run(1, 2.04), decided_run(2, 4.04), decided_run(3, 900)};
+  r.variants[0].runs = {made_run(1, 2), made_run(2, 4), made_run(3, 100)};
+  r.variants[1].runs = {made_run(1, 3), made_run(2, 5)};
+  r.variants[2].runs = {made_run(1, 2.04), made_run(2, 4.04), made_run(3, 900)};
   EXPECT_DOUBLE_EQ(*tolerance(r), 0.03);
   question.controls = {"mqa@4", "mhax2"};
   EXPECT_NEAR(*tolerance(r), 0.01, 1e-12) << "of the cheapest control";
   question.controls.clear();
-  r.variants[0].runs = {decided_run(1, 0.0014)};
+  r.variants[0].runs = {made_run(1, 0.0014)};
   EXPECT_DOUBLE_EQ(*tolerance(r), 0.001) << "a hundredth of next to nothing is nothing";
   question.metric = Metric::answers;
   EXPECT_EQ(tolerance(r), 5);

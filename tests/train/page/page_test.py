@@ -413,24 +413,6 @@ def saves_two_of_one_name(reader, program, work):
     check(folders == {"gqa2", "gqa2-2"}, f"two runs of gqa2 are saved in {folders}")
 
 
-def trains_what_a_link_names(reader):
-    """A setting in an attention's name has priority over that of all attentions."""
-    reader.open({"data": "lookup", "steps": 2, "window": 0, "head-dim": 2}, ["mha@4", "mqa"])
-    reader.until("!document.getElementById('train').disabled", "training may begin")
-    window = reader.text(".card .bytes")
-    reader.open({"data": "lookup", "steps": 2}, ["mha", "mqa"])
-    reader.until("!document.getElementById('train').disabled", "training may begin")
-    check(window != reader.text(".card .bytes"), f"mha and mha@4 both keep {window}")
-
-
-def goes_on_after_a_bad_link(reader):
-    for link in ("null", '{"attentions":"mha"}'):
-        reader.browser.ask("POST", "/url", {"url": "about:blank"})
-        reader.browser.ask("POST", "/url", {"url": f"{reader.page}#settings={link}"})
-        reader.until("!document.getElementById('train').disabled", f"training may begin at {link}")
-        check("cannot be read" in reader.text("#link-note"), f"nothing is said of the link {link}")
-
-
 def tells_which_seeds_diverged(reader):
     reader.open({"data": "lookup", "lr": 100, "min-lr": 100, "warmup": 0, "grad-clip": 0},
                 ["mha", "mqa"])
@@ -629,8 +611,6 @@ def faults(browser, file, program, work):
         learns_to_recall(reader)
         clears_results_of_another_text(reader)
         saves_two_of_one_name(reader, program, work)
-        trains_what_a_link_names(reader)
-        goes_on_after_a_bad_link(reader)
         tells_which_seeds_diverged(reader)
         goes_on_after_an_empty_name(reader)
         own |= follows_a_report(reader, file, program, work)

@@ -22,12 +22,6 @@ class LongerRun : public testing::Test {
   void copy(const std::string& from, const std::string& to) const {
     fs::copy(folder_ / from, folder_ / to, fs::copy_options::recursive);
   }
-  std::vector<json> metrics(const std::string& run) const {
-    std::istringstream lines(folder_.contents(run + "/metrics.jsonl"));
-    std::vector<json> all;
-    for (std::string line; std::getline(lines, line);) all.push_back(json::parse(line));
-    return all;
-  }
 
   TrainFolder folder_;
 };
@@ -35,7 +29,7 @@ class LongerRun : public testing::Test {
 TEST_F(LongerRun, HasTheLearningRatesOfItsNewLengthFromThereOnAndSaysSo) {
   ASSERT_EQ(folder_.headcount(begun(12, "run")).exit_code, 0);
   ASSERT_EQ(folder_.headcount(begun(30, "long")).exit_code, 0);
-  const auto before = metrics("run"), whole = metrics("long");
+  const auto before = folder_.metrics("run"), whole = folder_.metrics("long");
   const ProgramResult longer = folder_.headcount("train --quiet --resume run --steps 30");
   ASSERT_EQ(longer.exit_code, 0) << longer.err;
   EXPECT_EQ(
@@ -43,7 +37,7 @@ TEST_F(LongerRun, HasTheLearningRatesOfItsNewLengthFromThereOnAndSaysSo) {
       "headcount: the run continues from step 12 to 30 instead of 12, with the learning rates of "
       "a run of 30 steps: its weights will differ from those of a run that had 30 steps from "
       "the start\n");
-  const auto after = metrics("run");
+  const auto after = folder_.metrics("run");
   ASSERT_EQ(after.size(), 30u);
   for (std::size_t i = 0; i < 30; ++i) {
     EXPECT_EQ(after[i]["step"], i + 1);
@@ -68,8 +62,7 @@ TEST_F(LongerRun, OfAConstantRateIsThatWhichHadItsLengthFromTheStart) {
   const ProgramResult longer = folder_.headcount("train --quiet --resume run --steps 30");
   ASSERT_EQ(longer.exit_code, 0) << longer.err;
   EXPECT_EQ(longer.err, "");
-  const std::string weights = "/checkpoints/step-30/model.safetensors";
-  EXPECT_EQ(folder_.contents("run" + weights), folder_.contents("long" + weights));
+  EXPECT_EQ(folder_.weights("run", 30), folder_.weights("long", 30));
 }
 
 TEST_F(LongerRun, GoesOnToTheSameBitsWhereItIsStoppedAgain) {

@@ -1,0 +1,128 @@
+// label: unsanitized
+// Values that no setting can have, and settings that have no effect, in every command line.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "data/built_in.h"
+#include "train/cli/commands.h"
+#include "train/cli/training_flags.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+// What a command says as main does; "accepted" if it refuses nothing. Fails for an error that is
+// not about usage.
+std::string refusal(const Command& command, const std::vector<std::string>& arguments) {
+  try {
+    run_command(command, arguments, alone());
+  } catch (const Error& error) {
+    EXPECT_TRUE(dynamic_cast<const UsageError*>(&error) != nullptr ||
+                dynamic_cast<const SettingError*>(&error) != nullptr ||
+                dynamic_cast<const ShapeError*>(&error) != nullptr)
+        << error.what();
+    EXPECT_EQ(std::string_view(error.what()).find('\n'), std::string_view::npos) << error.what();
+    return as_flags(error.what());
+  }
+  return "accepted";
+}
+
+// Texts that a setting cannot take, by its type.
+std::vector<std::string> unusable(const Takes& takes) {
+  std::vector<std::string> texts = {"", "x", "0x10", " 1", "1,5", "99999999999999999999", "nan"};
+  if (const auto* whole = std::get_if<WholeRange>(&takes)) {
+    texts.insert(texts.end(), {std::to_string(whole->low - 1), std::to_string(whole->high + 1),
+                               "1.5", "1e3", "18446744073709551617"});
+  } else if (const auto* range = std::get_if<NumberRange>(&takes)) {
+    std::erase(texts, "99999999999999999999");
+    texts.push_back(std::to_string(range->low - 1));
+    for (const char* infinite : {"inf", "1e999"}) texts.push_back(infinite);
+    if (range->open) texts.push_back(std::to_string(range->high));
+    if (std::abs(range->high) < 1e9) {
+      texts.push_back(std::to_string(range->high + 1));
+      texts.push_back("99999999999999999999");
+    }
+  } else if (std::holds_alternative<Naturals>(takes)) {
+    texts.insert(texts.end(), {"-1", "1.0", "18446744073709551616"});
+  } else if (std::holds_alternative<Text>(takes)) {
+    return {};
+  }
+  return texts;
+}
+
+TEST(EverySetting, RefusesWhatItsTypeDoesNotHave) {
+  int tried = 0;
+  for (const Setting& setting : together({training_settings(), run_settings()})) {
+    for (const std::string& text : unusable(setting.takes)) {
+      const std::string flag = "--" + setting.name,
+                        said = refusal(kTrainCommand, {flag + "=" + text, "--print-config"});
+      EXPECT_TRUE(said.starts_with(flag) && said.find("must be") != said.npos)
+          << flag << "=" << text << ": " << said;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 500);
+}
+
+// A value of the setting that its type has.
+std::string usable(const Takes& takes) {
+  if (const auto* whole = std::get_if<WholeRange>(&takes)) return std::to_string(whole->low);
+  if (const auto* range = std::get_if<NumberRange>(&takes)) return std::to_string(range->low);
+  if (const auto* choices = std::get_if<Choices>(&takes)) return choices->names.front();
+  return "1";
+}
+
+// Settings that training does not have.
+TEST(EverySetting, OfOtherCommandsRefusesWhatItsTypeDoesNotHave) {
+  for (const auto& [command, flags] :
+       {std::pair<const Command*, const char*>{
+            &kSampleCommand,
+            "--tokens=0 --temperature=nan --temperature=-1 --top-k=-1 --top-p=2 --min-p=1.5 "
+            "--repeat=0 --cache=maybe --mla=both --at-context=wait --cache-dtype=f64"},
+        {&kEvalCommand, "--window=0 --cache-dtype=f64 --cache-group=-1 --cache-recent=x"},
+        {&kCostCommand, "--cache-dtype=f8 --preset=gpt-5"}}) {
+    for (const std::string& flag : words(flags)) {
+      std::vector<std::string> arguments = {flag};
+      if (command != &kCostCommand) arguments.emplace_back("--from=run");
+      const std::string said = refusal(*command, arguments);
+      EXPECT_TRUE(said.starts_with(flag.substr(0, flag.find('='))) &&
+                  said.find("must be") != said.npos)
+          << flag << ": " << said;
+    }
+  }
+}
+
+TEST(EverySetting, IsRefusedBesideAnOwnerThatDoesNotHaveIt) {
+  std::vector<std::pair<std::string, std::string>> owners = {{"optimizer", "adamw"},
+                                                             {"optimizer", "muon"}};
+  for (const AttentionKind* kind : attention_kinds()) owners.emplace_back("attention", kind->name);
+  for (const BuiltInCorpus* corpus : built_in_corpora()) owners.emplace_back("data", corpus->name);
+  int tried = 0;
+  for (const auto& [flag, owner] : owners) {
+    const auto is_owner = [&, kind = flag](const std::string& name) {
+      return std::ranges::any_of(
+          owners, [&](const auto& other) { return other.first == kind && other.second == name; });
+    };
+    for (const Setting& setting : training_settings()) {
+      if (setting.is_for(owner) || !std::ranges::any_of(setting.only_for, is_owner)) continue;
+      std::vector<std::string> arguments = {"--" + flag,           owner,      "--" + setting.name,
+                                            usable(setting.takes), "--layers", "2",
+                                            "--print-config"};
+      // A text whose positions are not learned, beside which a rotary width has no effect either.
+      if (flag != "data") arguments.insert(arguments.end(), {"--data", "tales"});
+      const std::string said = refusal(kTrainCommand, arguments);
+      EXPECT_TRUE(said.starts_with("--" + setting.name + " has no effect with --" + flag + " " +
+                                   owner + " "))
+          << owner << " " << setting.name << ": " << said;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 200);
+}
+
+}  // namespace
+}  // namespace headcount
