@@ -46,5 +46,13 @@ TEST(DecodeTimer, TimesSeveralSequencesAndCachesOfEveryType) {
   }
 }
 
+TEST(DecodeTimer, TakesTurnsWithOthers) {
+  std::vector<DecodeTimer> timers;
+  for (const Index window : {0, 16}) timers.emplace_back(plan_of("mha", window), kVocabulary, 64);
+  const std::vector<double> milliseconds = median_milliseconds(timers, 2);
+  ASSERT_EQ(milliseconds.size(), 2u);
+  for (const double median : milliseconds) EXPECT_GT(median, 0);
+}
+
 }  // namespace
 }  // namespace headcount
