@@ -61,17 +61,17 @@ std::string cut_stories_note(Index longest, Index context) {
 
 namespace {
 
-// Sums over a part of a text. Small, since a long text has many parts.
+// Sums over a part of a text, or over several parts.
 struct EvaluatedPart {
   struct Answers {
-    std::int32_t asked = 0, right = 0;
+    Index asked = 0, right = 0;
   };
   double loss = 0;  // sum over its characters
   Index characters = 0, right = 0;
   std::array<Answers, 32> answers = {};  // by the logarithm of the distance
   // Sums of losses and numbers of characters by position in the window: see `range_of`.
   std::array<double, 20> losses = {};
-  std::array<std::int32_t, 20> characters_at = {};
+  std::array<Index, 20> characters_at = {};
   double entropy_sum = 0;  // of attention, over layers and rows, if it is measured
   Index rows = 0;          // number of these rows
 
