@@ -27,15 +27,17 @@ MUTANTS = {
         ("b(0.5);", "b(0.51);", "StudentT.*"),
     ],
     ("train/compare/verdict.cpp", "train"): [
-        ("< *tolerance)", "<= *tolerance)", "Verdict*.*"),
-        ("> *tolerance ?", ">= *tolerance ?", "Verdict*.*"),
         ("range.last <= range.first", "range.last < range.first",
          "SeedRange*.*:Verdict*.*:*Seeds*.*:*Question*.*"),
         ("run.seed) <= question", "run.seed) < question",
          "Verdict*.*:Tolerance*.*:Results*.*:*Tolerance*"),
     ],
+    ("train/compare/sequential_testing.cpp", "train"): [
+        ("< *tolerance)", "<= *tolerance)", "Verdict*.*"),
+        ("> *tolerance ?", ">= *tolerance ?", "Verdict*.*"),
+    ],
     ("train/compare/needed_runs.cpp", "train"): [
-        ("controls && costs.size() >= first", "controls && costs.size() > first", "NeededRuns.*"),
+        ("settled && costs.size() >= first", "settled && costs.size() > first", "NeededRuns.*"),
         ("failed_references) >= first", "failed_references) > first", "NeededRuns.*"),
     ],
     ("data/batches.cpp", "data"): [

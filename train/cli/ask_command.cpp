@@ -88,7 +88,7 @@ std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
   }
   if (!run.options)
     throw UsageError("--from names a checkpoint without its run; ask your own question by --text");
-  const Corpus corpus = load_eval_text(line, run, std::nullopt);
+  const Corpus corpus = load_eval_text(line, run, std::nullopt, "text");
   std::vector<Answered> all = answers_to_stories(*run.model, corpus, given.whole("questions"));
   if (all.empty())
     throw UsageError(corpus.name, " marks no answers to ask for; ask your own question by --text");

@@ -34,9 +34,11 @@ std::vector<std::int32_t> prompt_of(const CommandLine& line, const LoadedRun& ru
   const Index context = run.model->plan()->context;
   if (!line.has("text") && run.options) {
     constexpr Index kShown = 64;
-    Corpus corpus = load_eval_text(line, run, std::min(context, kShown));
+    Corpus corpus = load_eval_text(line, run, std::clamp<Index>(context, 2, kShown), "text");
     tell("over " + corpus.name + "; --text names another text");
-    return std::move(corpus.validation.tokens);
+    std::vector<std::int32_t>& tokens = corpus.validation.tokens;
+    if (std::ssize(tokens) > context) tokens.pop_back();  // an evaluation takes two or more
+    return std::move(tokens);
   }
   const std::string text = line.required("text", "give at least one character");
   std::vector<std::int32_t> tokens = encode_flag("text", text, run);

@@ -94,7 +94,7 @@ Corpus load_file(const std::string& path, const LoadedRun& run, Index characters
 }  // namespace
 
 Corpus load_eval_text(const CommandLine& line, const LoadedRun& run,
-                      std::optional<Index> characters) {
+                      std::optional<Index> characters, const std::string& flag) {
   if (characters == 1)
     throw UsageError("--eval-characters 1 leaves nothing to predict; give 2 or more, or 0 for all");
   std::string data = line.get("data");
@@ -111,8 +111,8 @@ Corpus load_eval_text(const CommandLine& line, const LoadedRun& run,
   }
   if (characters) options.validation_characters = *characters;
   Corpus corpus = load_corpus(data, options);
-  if (own) require_own_text(corpus, line.get("from"), ", or name a text with --data");
-  named_by("data", [&] { adopt_vocabulary(corpus, run.vocabulary); });
+  if (own) require_own_text(corpus, line.get("from"), ", or name a text with --" + flag);
+  named_by(flag, [&] { adopt_vocabulary(corpus, run.vocabulary); });
   corpus.name =
       name_of(options.validation.empty() ? corpus.name + ", validation part" : options.validation,
               options.validation_characters > 0, corpus.validation.tokens.size());

@@ -47,8 +47,9 @@ std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& roundi
 /// that --data names, of a built-in one the validation part, or, without --data, the validation
 /// part of the run's own text. `characters` limits it to its first characters; 0 means all. By
 /// default, all of --data is taken, or the part that the run was evaluated on. Throws DataError,
-/// and UsageError for a checkpoint without its run if no --data is given.
+/// and UsageError for a checkpoint without its run if no --data is given; both advise `flag`.
 Corpus load_eval_text(const CommandLine& line, const LoadedRun& run,
-                      std::optional<Index> characters = std::nullopt);
+                      std::optional<Index> characters = std::nullopt,
+                      const std::string& flag = "data");
 
 }  // namespace headcount

@@ -86,7 +86,8 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
   } else {
     metrics_->write(text);
   }
-  if (std::exchange(untried_, false)) remove_old();
+  // A loss of the step that a checkpoint holds is that of the weights before it.
+  if (result.step > state_.step && std::exchange(untried_, false)) remove_old();
 }
 
 void RunFolder::save(const Learner& learner, const StepResult& result,

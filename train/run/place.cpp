@@ -35,9 +35,10 @@ std::string final_name(const fs::path& path) {
 constexpr const char* kNames[] = {kResult,         kUnfinished,  kFailed,   kRounded, "config.json",
                                   "metrics.jsonl", kCheckpoints, "samples", kRecord};
 
-// Returns true for the name of a checkpoint, of a sample, or of another entry of their folders.
+// Returns true for the name of a checkpoint, of a sample, or of another entry of their folders;
+// earlier versions had .again.
 bool is_of_steps(const fs::path& name) {
-  if (name == "latest" || name == kRemoved) return true;
+  if (name == "latest" || name == kRemoved || name == ".again") return true;
   return step_of(name.stem()) && (!name.has_extension() || name.extension() == ".txt");
 }
 

@@ -43,7 +43,7 @@ Json point_of(std::string_view line) {
   return in_order(std::move(row));
 }
 
-std::vector<Json> read_metrics(const fs::path& file) {
+std::vector<Json> read_points(const fs::path& file) {
   std::error_code none;
   const bool begun = fs::file_size(file, none) > 0;  // read_file refuses an empty file
   const std::string text = begun ? read_file(file) : "";
@@ -80,7 +80,7 @@ Json read_run(const std::string& folder) {
   }
   const TrainOptions options = read_run_options(folder);
   const RunRecord record = read_run_record(path);
-  const std::vector<Json> curve = read_metrics(path / "metrics.jsonl");
+  const std::vector<Json> curve = read_points(path / "metrics.jsonl");
   Json run = {{"run", folder},
               {"folder", folder},
               {"attention", options.model->attention},
@@ -170,7 +170,7 @@ std::string runs_table(const Json& curves, Format format) {
 }
 
 std::string curves_csv(const Json& curves) {
-  nlohmann::json values;  // that any point has
+  nlohmann::json values = nlohmann::json::object();  // that any point has
   for (const Json& run : curves.at("runs"))
     for (const Json& point : run.at("curve")) values.update(nlohmann::json(point));
   const Json names = in_order(values);

@@ -256,7 +256,7 @@ TEST_F(TrainCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
                     whole = trained("--context 279 --out whole");
   EXPECT_NE(cut.find(note), std::string::npos) << cut;
   EXPECT_EQ(cut.find("best possible"), std::string::npos);
-  EXPECT_EQ(cut.find("ceiling"), std::string::npos);
+  EXPECT_EQ(cut.find("at most 100 %"), std::string::npos);
   EXPECT_EQ(whole.find("Stories of"), std::string::npos) << whole;
   EXPECT_NE(whole.find("best possible loss"), std::string::npos);
   EXPECT_NE(whole.find("at most 100 %"), std::string::npos);
@@ -265,7 +265,7 @@ TEST_F(TrainCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
       0u);
   const ProgramResult eval = folder_.headcount("eval --from cut");
   EXPECT_NE(eval.out.find(note), std::string::npos) << eval.out << eval.err;
-  EXPECT_EQ(eval.out.find("ceiling"), std::string::npos);
+  EXPECT_EQ(eval.out.find("at most 100 %"), std::string::npos);
 }
 
 TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
