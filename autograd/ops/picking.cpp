@@ -141,7 +141,7 @@ Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes) {
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dq = sink_of_parts(t, q), dkeys = sink_of_parts(t, keys),
                        dweights = sink_of_parts(t, weights);
-    count_macs((macs * 3).value());
+    count_macs((macs * (1 + (dq ? 1 : 0) + (dkeys ? 1 : 0))).value());
     const auto add_piece = [&](const Picking::Piece& piece, Real* products) {
       Real* const ds = products + p.products_size();  // [queries, R]
       const Index query = piece.b * length + piece.t, head = query * p.heads;

@@ -2,7 +2,13 @@
 #include <rapidcheck.h>
 
 #include <Eigen/Core>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <vector>
 
+#include "autograd/cache_format.h"
 #include "autograd/parallel.h"
 #include "autograd/product.h"
 
@@ -12,6 +18,34 @@ namespace {
 std::vector<Real> rounded(std::vector<Real> numbers) {
   for (Real& x : numbers) x = static_cast<Real>(static_cast<Eigen::bfloat16>(x));
   return numbers;
+}
+
+// Numbers as bits of a float32, and of the bfloat16 nearest to them: ties to even, to both sides;
+// the least subnormal number and half of it; the greatest number, and what rounds to infinity.
+TEST(Bfloat16, IsTheNearestNumber) {
+  constexpr std::uint32_t kPairs[][2] = {
+      {0x3f800000, 0x3f80}, {0x3f808000, 0x3f80}, {0x3f808001, 0x3f81}, {0x3f818000, 0x3f82},
+      {0xbf818000, 0xbf82}, {0x00010000, 0x0001}, {0x00008000, 0x0000}, {0x00008001, 0x0001},
+      {0x7f7f0000, 0x7f7f}, {0x7f7f7fff, 0x7f7f}, {0x7f7f8000, 0x7f80}, {0xff7fffff, 0xff80},
+      {0x7f800000, 0x7f80}};
+  for (const auto& [from, nearest] : kPairs)
+    EXPECT_EQ(static_cast<Eigen::bfloat16>(std::bit_cast<float>(from)).value, nearest) << from;
+  const auto nan = static_cast<Eigen::bfloat16>(std::bit_cast<float>(0x7f800001U));
+  EXPECT_TRUE(std::isnan(static_cast<float>(nan)));
+}
+
+TEST(Bfloat16, IsReadFromACacheAsItsBitsSay) {
+  std::vector<std::uint16_t> codes(0x10000);
+  std::iota(codes.begin(), codes.end(), std::uint16_t{0});
+  std::vector<Real> read(codes.size());
+  row_of(CacheType::bf16)
+      .read(reinterpret_cast<const std::byte*>(codes.data()), 0, std::ssize(codes),
+            CacheLevels::uniform, read.data());
+  for (const std::uint16_t code : codes) {
+    const auto wanted = std::bit_cast<float>(std::uint32_t{code} << 16);
+    const auto got = static_cast<float>(read[code]);
+    ASSERT_TRUE(std::isnan(wanted) ? std::isnan(got) : got == wanted) << code;
+  }
 }
 
 using Gemm = void (*)(Matrix, ConstMatrix, ConstMatrix, Write, Precision);
