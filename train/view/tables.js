@@ -48,13 +48,14 @@ export function lossTable(r, specs) {
   }));
 }
 
-// Costs of some attentions, with intervals of the pooled variance.
+// Costs of some attentions, with intervals of the pooled variance and of their own seeds.
 export function costTable(r, specs) {
   const halves = pooledHalves(r), than = variant(r, r.verdict.reference);
-  return markdown(["attention", "bytes", `loss minus ${than.spec}`], variantsOf(r, specs).map((v) =>
-    [code(v.spec),
+  return markdown(["attention", "bytes", `loss minus ${than.spec}`, "± by its seeds alone"],
+    variantsOf(r, specs).map((v) => [code(v.spec),
       `${numberText(100 * v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token, 1)} %`,
-      estimateText({ mean: v.paired_difference_mean, half: halves(v.costs.length).each })]));
+      estimateText({ mean: v.paired_difference_mean, half: halves(v.costs.length).each }),
+      numberText(estimate(pairedLosses(r, v.spec, than.spec)).half, 4)]));
 }
 
 // Differences of losses in stretches of the validation part, by means over the seeds of both.
