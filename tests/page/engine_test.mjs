@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import test from "node:test";
 import { areasOf, bytesOf } from "../../train/view/cache_picture.js";
 import { modelsIn } from "../../train/page/files.js";
 import { randomRecall, recallAnswer } from "../../train/page/texts.js";
 import { load } from "./engine.mjs";
-import { runAll } from "./run_all.mjs";
 
 const [wasm, program, folder] = process.argv.slice(2);
 rmSync(folder, { recursive: true, force: true });
@@ -282,4 +282,4 @@ const tests = {
   },
 };
 
-await runAll(tests);
+for (const [name, body] of Object.entries(tests)) test(name, body);

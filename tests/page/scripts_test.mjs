@@ -1,12 +1,12 @@
 // Scripts of the page that need neither a page nor the module: links, archives, checksums.
 import assert from "node:assert/strict";
 import { createHash, webcrypto } from "node:crypto";
+import test from "node:test";
 import { checkSums, withSums } from "../../train/page/checksums.js";
 import { linkOfChoice, readLink } from "../../train/page/link.js";
 import { state } from "../../train/page/state.js";
 import { randomRecall, recallAnswer } from "../../train/page/texts.js";
 import { unzipped, zipped } from "../../train/page/zip.js";
-import { runAll } from "./run_all.mjs";
 
 globalThis.crypto ??= webcrypto; // of node 18
 
@@ -109,4 +109,4 @@ const tests = {
   },
 };
 
-await runAll(tests);
+for (const [name, body] of Object.entries(tests)) test(name, body);
