@@ -1,7 +1,7 @@
 // Draws the table that a benchmark prints, as a chart in SVG: one line for each name in the first
 // column. Axes are logarithmic, but for losses.
 // Usage: decode | node tests/bench/chart.mjs decode > decode.svg
-//        time_to_loss.py ... | node tests/bench/chart.mjs loss > loss.svg
+//        versus_pytorch.py loss ... | node tests/bench/chart.mjs loss > loss.svg
 import { readFileSync } from "node:fs";
 import { numberText } from "../../train/view/format.js";
 import { chart } from "../../train/view/plot.js";

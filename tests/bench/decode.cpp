@@ -74,7 +74,7 @@ void measure(const char* name, const ModelPlan& plan, const FormOfKind& forms, I
   const std::vector<double> times = median_milliseconds(timers, kRounds);
   const Index parameters = timers.front().model().parameters().element_count();
   // A step reads one row of the embedding for each sequence, and every other weight once.
-  const auto weights = static_cast<double>(parameters - kVocabulary * kDim);
+  const auto weights = static_cast<double>(parameters - kVocabulary * plan->dim);
   std::printf("%-13s %7td %7.2f", name, context, static_cast<double>(parameters) / 1e6);
   for (std::size_t i = 0; i < timers.size(); ++i) {
     const auto cache = static_cast<double>(timers[i].cache_bytes());

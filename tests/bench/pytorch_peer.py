@@ -3,8 +3,7 @@
 measured against.
 
 `Peer` starts a process with one model and gives it orders; `fastest` finds the setting in which it is
-fastest. Run as a program, this file is that process; other benchmarks run it. Needs PyTorch: version 2,
-or 1.13, which has no compiler and no fused attention.
+fastest. Run as a program, this file is that process; versus_pytorch.py runs it. Needs PyTorch 2.
 """
 
 import contextlib
@@ -17,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+import typing
 
 CHARACTERS = "".join(chr(c) for c in range(ord("!"), ord("!") + 65))
 
@@ -54,19 +54,12 @@ def make_model(config, vocabulary):
             scale = torch.rsqrt(x.square().mean(-1, keepdim=True) + config["norm-epsilon"])
             return x * scale * self.weight
 
-    mask = torch.full((context, context), -math.inf).triu(1)
-
     def attend(q, k, v, dropout):
         """[B, T, heads, width] each; softmax(q k^T / sqrt(width)) v, causal."""
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
         if k.shape[1] != q.shape[1]:
             k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
-        if hasattr(functional, "scaled_dot_product_attention"):
-            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
-        else:
-            length = q.shape[-2]
-            scores = (q @ k.transpose(-2, -1)) * (q.shape[-1] ** -0.5) + mask[:length, :length]
-            y = functional.dropout(functional.softmax(scores, dim=-1), dropout) @ v
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout)
         return y.transpose(1, 2).flatten(2)
 
     class Module(nn.Module):
@@ -260,11 +253,13 @@ class PeerEnded(Exception):
     pass
 
 
-class Setting:
+class Setting(typing.NamedTuple):
     """What PyTorch can be told: threads of OpenMP and of OpenBLAS, to compile, to round to bfloat16."""
 
-    def __init__(self, openmp, openblas, compiled, bf16):
-        self.openmp, self.openblas, self.compiled, self.bf16 = openmp, openblas, compiled, bf16
+    openmp: int
+    openblas: int
+    compiled: bool
+    bf16: bool
 
     def __str__(self):
         return (f"PyTorch{' compiled' * self.compiled}{' bf16' * self.bf16}, "

@@ -1,12 +1,20 @@
 #!/usr/bin/env python3
-"""A training step of headcount against the same model in PyTorch.
+"""headcount against the same model in PyTorch, taking turns in one run:
 
-Same shapes, batch and steps, taking turns in one run; prints medians, their ratio with its spread over
-the rounds, and both processes' peak memory. PyTorch runs in the setting in which it is fastest: for each
-size its threads are tried in the three ways that make sense (those of OpenMP and of OpenBLAS), in float32
-and with autocast to bfloat16, as it is and compiled.
+    python3 tests/bench/versus_pytorch.py step .build/release/headcount
+    python3 tests/bench/versus_pytorch.py loss .build/release/headcount --data input.txt --below 1.92 \\
+        --ours "AdamW=--preset nanogpt-cpu" --ours "Muon=--preset shakespeare" | tee table
+    node tests/bench/chart.mjs loss < table > loss.svg
 
-    python3 tests/bench/versus_pytorch.py --python /usr/bin/python3 .build/release/headcount
+`step`: medians of a training step with equal shapes, batch and steps, their ratio with its spread over
+the rounds, and both processes' peak memory.
+`loss`: seconds of training until the loss over the whole validation part is below a number, recipes of
+headcount against nanoGPT's model and recipe, in each round with another seed. All are evaluated every so
+many steps; the seconds are those of the training steps up to the first evaluation below the number.
+Evaluations, the start of a process, compiling and checkpoints do not count, for any of them.
+
+PyTorch runs in the setting in which its step is fastest: threads of OpenMP and of OpenBLAS, float32 or
+autocast to bfloat16, as it is or compiled.
 """
 
 import argparse
@@ -20,81 +28,194 @@ import tempfile
 
 from pytorch_peer import CHARACTERS, Peer, fastest
 
+PYTORCH = "PyTorch"
 TOY = "--preset nanogpt-cpu --layers 2 --heads 2 --dim 32 --context 32 --batch 8"
 SIZES = {"nanogpt-cpu": "--preset nanogpt-cpu", "toy": TOY, "nanogpt-gpu": "--preset nanogpt-gpu"}
 
 
-class Turns:
-    """The two programs for one size and one attention."""
+def say(text):
+    print(text, flush=True)
 
-    def __init__(self, arguments, size, attention, folder, setting):
-        text = os.path.join(folder, "text.txt")
-        with open(text, "w") as file:
-            file.write("".join(random.Random(1).choices(CHARACTERS, k=100_000)))
-        self.command = [arguments.program, "train", *SIZES[size].split(), "--attention", attention]
-        self.command += ["--data", text, "--eval-every", "0", "--checkpoint-every", "0",
-                         "--format", "json"]
-        self.command += ["--threads", str(arguments.threads), "--out", os.path.join(folder, "run")]
-        self.command += ["--force", "--quiet"]
-        self.ours(1)
-        with open(os.path.join(folder, "run", "config.json")) as file:
-            config = json.load(file)
-        self.setting = setting or fastest(arguments.python, config, arguments.threads)
-        self.peer = Peer(arguments.python, config, self.setting)
 
-    def ours(self, steps):
-        child = subprocess.Popen([*self.command, "--steps", str(steps)], stdout=subprocess.PIPE)
+class Recipe:
+    """A name, flags of `headcount train` for a text, and the settings that they make."""
+
+    def __init__(self, arguments, name, flags, data):
+        self.name, self.flags, self.threads = name, flags, arguments.threads
+        self.command = [arguments.program, "train", "--data", data, *flags.split()]
+        self.config = self.output("--print-config")[0]
+
+    def output(self, *flags):
+        """What the program says in JSON, and its peak memory in MB."""
+        command = [*self.command, "--threads", str(self.threads), *flags]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE)
         output = child.stdout.read()
         _, status, usage = os.wait4(child.pid, 0)
         if status != 0:
-            sys.exit(f"headcount failed: {' '.join(self.command)}")
-        result = json.loads(output)
-        return {"ms": result["ms_per_step_median"], "params": result["params"],
-                "peak_mb": usage.ru_maxrss / 1024}
+            sys.exit(f"headcount failed: {' '.join(command)}")
+        return json.loads(output), usage.ru_maxrss / 1024
+
+    def train(self, *flags):
+        """What a training says, its peak memory, and the lines of metrics.jsonl."""
+        with tempfile.TemporaryDirectory() as folder:
+            run = os.path.join(folder, "run")
+            result, peak = self.output("--checkpoint-every", "0", "--out", run, "--quiet",
+                                       "--format", "json", *flags)
+            with open(os.path.join(run, "metrics.jsonl")) as file:
+                return result, peak, [json.loads(line) for line in file]
 
 
-def compare(arguments, size, attention, setting):
+def compare_steps(arguments):
+    say(f"{arguments.threads} threads, {arguments.rounds} rounds in turn, medians")
+    say("size         attent.      ours   PyTorch  ratio  its spread      ours  PyTorch  ratio")
+    say("                            ms        ms                       peak MB")
     with tempfile.TemporaryDirectory() as folder:
-        turns = Turns(arguments, size, attention, folder, setting)
-        pairs = []
-        try:
-            steps = arguments.steps or max(2, min(200, int(2000 / turns.peer.ms)))
-            for _ in range(arguments.rounds):
-                pairs.append((turns.ours(steps), turns.peer.run(steps)))
-        finally:
-            turns.peer.close()
-    params = turns.peer.about["params"]
-    if pairs[0][0]["params"] != params:
-        sys.exit(f"{pairs[0][0]['params']} parameters here, {params} in PyTorch")
-    ratios = sorted(theirs["ms"] / ours["ms"] for ours, theirs in pairs)
-    median = {name: [statistics.median(p[i][name] for p in pairs) for i in (0, 1)]
-              for name in ("ms", "peak_mb")}
-    print(f"{size:12} {attention:6} {median['ms'][0]:9.2f} {median['ms'][1]:9.2f} "
-          f"{statistics.median(ratios):6.2f}  {ratios[0]:5.2f} to {ratios[-1]:5.2f} "
-          f"{median['peak_mb'][0]:7.0f} {median['peak_mb'][1]:8.0f} "
-          f"{median['peak_mb'][1] / median['peak_mb'][0]:6.1f}", flush=True)
-    return turns.setting, turns.peer.about["version"]
+        text = os.path.join(folder, "text.txt")
+        with open(text, "w") as file:
+            file.write("".join(random.Random(1).choices(CHARACTERS, k=100_000)))
+        for size in arguments.size or SIZES:
+            setting = None
+            for attention in arguments.attention.split(","):
+                flags = f"{SIZES[size]} --attention {attention} --eval-every 0"
+                recipe = Recipe(arguments, size, flags, text)
+                setting = setting or fastest(arguments.python, recipe.config, arguments.threads)
+                peer = Peer(arguments.python, recipe.config, setting)
+                say(steps_line(arguments, size, attention, recipe, peer))
+    say(f"PyTorch {peer.about['version']}")
+
+
+def steps_line(arguments, size, attention, recipe, peer):
+    steps = arguments.steps or max(2, min(200, int(2000 / peer.ms)))
+    pairs = []
+    try:
+        for _ in range(arguments.rounds):
+            result, peak, _ = recipe.train("--steps", str(steps))
+            theirs = peer.run(steps)
+            pairs.append({"ms": (result["ms_per_step_median"], theirs["ms"]),
+                          "peak_mb": (peak, theirs["peak_mb"])})
+    finally:
+        peer.close()
+    if result["params"] != peer.about["params"]:
+        sys.exit(f"{result['params']} parameters here, {peer.about['params']} in PyTorch")
+    ratios = sorted(theirs / ours for ours, theirs in (pair["ms"] for pair in pairs))
+    ours, theirs = ({name: statistics.median(pair[name][i] for pair in pairs)
+                     for name in ("ms", "peak_mb")} for i in (0, 1))
+    return (f"{size:12} {attention:6} {ours['ms']:9.2f} {theirs['ms']:9.2f} "
+            f"{statistics.median(ratios):6.2f}  {ratios[0]:5.2f} to {ratios[-1]:5.2f} "
+            f"{ours['peak_mb']:7.0f} {theirs['peak_mb']:8.0f} "
+            f"{theirs['peak_mb'] / ours['peak_mb']:6.1f}")
+
+
+class Run:
+    """Evaluations of a training run, in its order: (seconds of training before it, steps, loss)."""
+
+    def __init__(self, curve, below):
+        self.curve = curve
+        self.reached = next((point for point in curve if point[2] < below), None)
+
+    def __str__(self):
+        if not self.reached:
+            best = min(loss for _, _, loss in self.curve)
+            return f"{self.curve[-1][1]:7} {best:8.4f}  not below it"
+        return "{1:7} {2:8.4f} {0:9.1f} s".format(*self.reached)
+
+
+def our_run(arguments, recipe, seed):
+    """Its number of parameters, and the run."""
+    result, _, lines = recipe.train("--seed", str(seed), "--eval-every", str(arguments.every))
+    # All steps cost the same, so those up to an evaluation take their share of the whole time.
+    tokens = recipe.config["batch"] * recipe.config["accumulate"] * recipe.config["context"]
+    each = tokens / result["tokens_per_second"]
+    curve = [(each * s["step"], s["step"], s["val_loss"]) for s in lines if "val_loss" in s]
+    return result["params"], Run(curve, arguments.below)
+
+
+def their_run(arguments, config, peer, seed):
+    peer.order(f"restart {seed}")
+    curve, seconds, done = [], 0.0, 0
+    while done < config["steps"] and not (curve and curve[-1][2] < arguments.below):
+        steps = min(arguments.every, config["steps"] - done)
+        seconds += peer.run(steps)["seconds"]
+        done += steps
+        curve.append((seconds, done, peer.order("evaluate")["loss"]))
+    return peer.about["params"], Run(curve, arguments.below)
+
+
+def compare_losses(arguments):
+    with open(arguments.data, encoding="utf-8", newline="") as file:
+        text = file.read()
+    recipes = [Recipe(arguments, *named.split("=", 1), arguments.data) for named in arguments.ours]
+    theirs = Recipe(arguments, PYTORCH, arguments.theirs, arguments.data)
+    say(f"{arguments.threads} threads, {arguments.rounds} rounds in turn, until the loss over the "
+        f"whole validation part is below {arguments.below} nats a character")
+    for recipe in (*recipes, theirs):
+        say(f"{recipe.name}: {recipe.flags}, {recipe.config['steps']} steps")
+    setting = fastest(arguments.python, theirs.config, arguments.threads, text)
+    peer = Peer(arguments.python, theirs.config, setting, text)
+    runs = {recipe.name: [] for recipe in (*recipes, theirs)}
+    width = max(len(name) for name in runs)
+    say(f"{setting}; version {peer.about['version']}")
+    say(f"{'':{width}} round  precision   params   steps     loss       time")
+    try:
+        for seed in range(1, arguments.rounds + 1):
+            for recipe in (*recipes, theirs):
+                if recipe is theirs:
+                    precision = "bf16" if setting.bf16 else "f32"
+                    params, run = their_run(arguments, theirs.config, peer, seed)
+                else:
+                    precision = recipe.config.get("precision", "f32")
+                    params, run = our_run(arguments, recipe, seed)
+                runs[recipe.name].append(run)
+                say(f"{recipe.name:{width}} {seed:5} {precision:>10} {params:8} {run}")
+    finally:
+        peer.close()
+    for name, mine in runs.items():
+        say(f"{name:{width}}  {summary(mine, runs[PYTORCH])}")
+    say("curves of round 1: seconds, steps, loss")
+    for name, (first, *_) in runs.items():
+        for seconds, steps, loss in first.curve:
+            say(f"{name} {seconds:.2f} {steps} {loss:.4f}")
+
+
+def summary(mine, theirs):
+    """Median seconds of a recipe, and its ratio to PyTorch's of the same round."""
+    reached = [run.reached[0] for run in mine if run.reached]
+    if not reached:
+        return "below it in no round"
+    ratios = sorted(other.reached[0] / run.reached[0] for run, other in zip(mine, theirs)
+                    if run.reached and other.reached)
+    line = f"{statistics.median(reached):8.1f} s, median of {len(reached)}"
+    if ratios and mine is not theirs:
+        line += (f"; {statistics.median(ratios):.2f} times as fast as PyTorch"
+                 f" ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+    return line
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program", help="the program headcount")
-    parser.add_argument("--size", action="append", choices=SIZES, help="default: all")
-    parser.add_argument("--attention", default="mha,gqa,mqa,mla", help="separated by commas")
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=0, help="of a round; default: about 2 seconds")
-    parser.add_argument("--python", default=sys.executable, metavar="CMD",
-                        help="runs a Python that has PyTorch; default: the one that runs this")
+    commands = parser.add_subparsers(required=True)
+    for name, compare, rounds in (("step", compare_steps, 7), ("loss", compare_losses, 3)):
+        command = commands.add_parser(name)
+        command.set_defaults(compare=compare)
+        command.add_argument("program", help="the program headcount")
+        command.add_argument("--threads", type=int, default=os.cpu_count())
+        command.add_argument("--rounds", type=int, default=rounds)
+        command.add_argument("--python", default=sys.executable, metavar="CMD",
+                             help="runs a Python that has PyTorch; default: the one that runs this")
+        if compare is compare_steps:
+            command.add_argument("--size", action="append", choices=SIZES, help="default: all")
+            command.add_argument("--attention", default="mha,gqa,mqa,mla", help="with commas")
+            command.add_argument("--steps", type=int, help="of a round; default: 2 seconds")
+            continue
+        command.add_argument("--data", required=True, help="a text file")
+        command.add_argument("--below", required=True, type=float, help="nats a character")
+        command.add_argument("--ours", required=True, action="append", metavar="NAME=FLAGS",
+                             help="a recipe as flags of headcount train; may be repeated")
+        command.add_argument("--theirs", default="--preset nanogpt-cpu", metavar="FLAGS",
+                             help="recipe of PyTorch, one that nanoGPT has; default: %(default)s")
+        command.add_argument("--every", type=int, default=50, help="steps between evaluations")
     arguments = parser.parse_args()
-    print(f"{arguments.threads} threads, {arguments.rounds} rounds in turn, medians")
-    print("size         attent.      ours   PyTorch  ratio  its spread      ours  PyTorch  ratio")
-    print("                            ms        ms                       peak MB")
-    for size in arguments.size or SIZES:
-        setting = None
-        for attention in arguments.attention.split(","):
-            setting, version = compare(arguments, size, attention, setting)
-    print(f"PyTorch {version}")
+    arguments.compare(arguments)
 
 
 if __name__ == "__main__":
