@@ -29,8 +29,11 @@ TEST(SampleWindows, AreConsecutiveTokensWithTargetsOneLater) {
     const auto size = context + *rc::gen::inRange<Index>(1, 50);
     const auto sequences = *rc::gen::inRange<Index>(1, 9);
     Batch batch;
-    sample_windows(count_up(size), {*rc::gen::arbitrary<std::uint64_t>(), 1, 2}, sequences, context,
-                   batch);
+    const RandomKey key = {*rc::gen::arbitrary<std::uint64_t>(), 1, 2};
+    Batch fewer;
+    sample_windows(count_up(size), key, sequences, context, batch);
+    sample_windows(count_up(size), key, 1, context, fewer);
+    RC_ASSERT(std::ranges::equal(fewer.inputs, std::span(batch.inputs).first(fewer.inputs.size())));
     RC_ASSERT(batch.sequences == sequences);
     RC_ASSERT(batch.length == context);
     RC_ASSERT(std::ssize(batch.inputs) == sequences * context);
@@ -44,24 +47,21 @@ TEST(SampleWindows, AreConsecutiveTokensWithTargetsOneLater) {
   }));
 }
 
-TEST(SampleWindows, StartAnywhereThatAWindowFits) {
-  Batch batch;
-  sample_windows(count_up(10), some_step, 1000, 4, batch);
-  std::set<std::int32_t> starts;
-  for (std::size_t row = 0; row < 1000; ++row) starts.insert(batch.inputs[row * 4]);
-  EXPECT_EQ(starts, (std::set<std::int32_t>{0, 1, 2, 3, 4, 5}));
-}
-
-TEST(SampleWindows, DependOnTheKeyAlone) {
-  const auto tokens = count_up(1000);
-  Batch first, again, next;
-  sample_windows(tokens, some_step, 8, 16, first);
-  sample_windows(tokens, some_step, 8, 16, again);
-  RandomKey next_step = some_step;
-  ++next_step.step;
-  sample_windows(tokens, next_step, 8, 16, next);
-  EXPECT_EQ(first.inputs, again.inputs);
-  EXPECT_NE(first.inputs, next.inputs);
+TEST(SampleWindows, StartWhereverAWindowFitsOrAtStartsIfThereAreAny) {
+  const std::vector<Index> begins = {0, 3, 7, 10, 12};
+  for (const auto& [marks, expected] :
+       {std::pair{TextMarks(), std::set<std::int32_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
+        {TextMarks{.starts = begins}, {0, 3, 7}}}) {
+    Batch batch, next;
+    sample_windows(count_up(15), some_step, 1000, 5, batch, marks);
+    std::set<std::int32_t> starts;
+    for (std::size_t row = 0; row < 1000; ++row) starts.insert(batch.inputs[row * 5]);
+    EXPECT_EQ(starts, expected);
+    RandomKey next_step = some_step;
+    ++next_step.step;
+    sample_windows(count_up(15), next_step, 1000, 5, next, marks);
+    EXPECT_NE(batch.inputs, next.inputs);
+  }
 }
 
 TEST(SampleWindows, TellBothNumbersWhenTheTextIsTooShort) {
@@ -72,66 +72,33 @@ TEST(SampleWindows, TellBothNumbersWhenTheTextIsTooShort) {
             "shorten the context or use more text");
 }
 
-TEST(EvaluationWindows, PutTheShortRestInABatchOfItsOwn) {
-  const auto tokens = count_up(12);  // 11 targets: two windows of 4, one of 3
-  Batch batch;
-  const std::vector<Index> windows = evaluation_windows(12, 4);
-  EXPECT_EQ(windows, (std::vector<Index>{0, 4, 8}));
-  evaluation_window_batch(tokens, windows, 0, 8, 4, batch);
-  EXPECT_EQ(batch.sequences, 2);
-  EXPECT_EQ(batch.length, 4);
-  evaluation_window_batch(tokens, windows, 2, 8, 4, batch);
-  EXPECT_EQ(batch.sequences, 1);
-  EXPECT_EQ(batch.inputs, (std::vector<std::int32_t>{8, 9, 10}));
-  EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{9, 10, 11}));
-  evaluation_window_batch(count_up(13), evaluation_windows(13, 4), 0, 8, 4, batch);
-  EXPECT_EQ(batch.sequences, 3) << "no rest";
-}
-
-TEST(EvaluationWindows, RefuseATextWithNothingToPredict) {
-  EXPECT_THROW(evaluation_windows(1, 4), DataError);
-}
-
-TEST(SampleWindows, BeginAtStartsWhereThereAreAny) {
-  const std::vector<Index> begins = {0, 3, 7, 10, 12};
-  Batch batch;
-  sample_windows(count_up(15), some_step, 1000, 5, batch, {.starts = begins});
-  std::set<std::int32_t> starts;
-  for (std::size_t row = 0; row < 1000; ++row) starts.insert(batch.inputs[row * 5]);
-  EXPECT_EQ(starts, (std::set<std::int32_t>{
-                        0, 3, 7}));  // from 10 on no window of 5 and its last target fit
-  for (std::size_t i = 0; i < batch.inputs.size(); ++i)
-    EXPECT_EQ(batch.targets[i], batch.inputs[i] + 1);
-}
-
-TEST(SampleWindows, CountAnswersAloneWhereTheyAreToldTo) {
-  const std::vector<std::int32_t> answers = {0, 0, 1, 0, 0, 1, 1, 0, 0, 0};
-  Batch batch;
-  sample_windows(count_up(10), some_step, 100, 4, batch,
-                 {.distances = answers, .only_answers = true});
-  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
-    const std::int32_t next = batch.inputs[i] + 1;
-    const bool answer = answers[static_cast<std::size_t>(next)] == 1;
-    EXPECT_EQ(batch.targets[i], answer ? next : kNoTarget);
-  }
-  sample_windows(count_up(10), some_step, 100, 4, batch, {.distances = answers});
-  EXPECT_EQ(std::ranges::count(batch.targets, kNoTarget), 0);
-}
-
-TEST(SampleWindows, TargetTheTokenThatAHiddenAnswerFollowsFrom) {
-  const std::vector<std::int32_t> answers = {0, 0, 0, 2, 0, 0, 0, 5, 0, 0};
-  Batch batch;
-  sample_windows(count_up(10), some_step, 100, 4, batch,
-                 {.distances = answers, .only_answers = true, .hidden_answers = true});
-  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
-    const std::int32_t next = batch.inputs[i] + 1;
-    EXPECT_EQ(batch.targets[i], next == 3 ? 1 : next == 7 ? 2 : kNoTarget);
-  }
-}
-
-TEST(EvaluationWindows, BeginAnewAtEachStart) {
+TEST(EvaluationWindows, BeginAnewAtEachStartAndPutAShortRestInABatchOfItsOwn) {
   const std::vector<Index> starts = {0, 3, 12};
   EXPECT_EQ(evaluation_windows(15, 4, starts), (std::vector<Index>{0, 3, 7, 11, 12}));
+  for (const auto& [tokens, whole] : {std::pair<Index, Index>{12, 2}, {13, 3}}) {
+    const std::vector<Index> windows = evaluation_windows(tokens, 4);
+    EXPECT_EQ(windows, (std::vector<Index>{0, 4, 8}));
+    Batch batch;
+    evaluation_window_batch(count_up(tokens), windows, 0, 8, 4, batch);
+    EXPECT_EQ(batch.sequences, whole) << tokens;
+  }
+  EXPECT_THROW(evaluation_windows(1, 4), DataError) << "nothing to predict";
+}
+
+TEST(SampleWindows, CountAnswersAloneOrWhatHiddenOnesFollowFromWhereTheyAreToldTo) {
+  const std::vector<std::int32_t> answers = {0, 0, 0, 2, 0, 0, 1, 5, 0, 0};
+  for (const auto& [only_answers, hidden] :
+       {std::pair(false, false), {true, false}, {true, true}}) {
+    Batch batch;
+    sample_windows(count_up(10), some_step, 100, 4, batch,
+                   {.distances = answers, .only_answers = only_answers, .hidden_answers = hidden});
+    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+      const std::int32_t next = batch.inputs[i] + 1;
+      const std::int32_t back = answers[static_cast<std::size_t>(next)];
+      EXPECT_EQ(batch.targets[i],
+                only_answers && back == 0 ? kNoTarget : next - (hidden ? back : 0));
+    }
+  }
 }
 
 TEST(EvaluationWindows, CountEachTargetOnceWhereverStoriesBegin) {

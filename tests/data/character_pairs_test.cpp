@@ -5,8 +5,6 @@
 #include <cmath>
 #include <vector>
 
-#include "autograd/random.h"
-
 namespace headcount {
 namespace {
 
@@ -32,15 +30,6 @@ TEST(CharacterPairLoss, IsAProbabilityOfEveryNextCharacter) {
       sum += std::exp(-character_pair_loss(train, Tokens{before, next}, 5));
     EXPECT_NEAR(sum, 1, 1e-12) << before;
   }
-}
-
-TEST(CharacterPairLoss, OfRandomCharactersIsTheirEntropy) {
-  std::vector<double> noise(40'000);
-  random_normals({1, random_stream("random characters"), 0}, 0, noise);
-  Tokens text;
-  for (const double x : noise) text.push_back((x > 0) + 2 * (std::abs(x) > 0.6744898));
-  const auto half = std::span(text).first(20'000), rest = std::span(text).last(20'000);
-  EXPECT_NEAR(character_pair_loss(half, rest, 4), std::log(4), 0.002);
 }
 
 }  // namespace

@@ -1,16 +1,20 @@
 #include "data/corpus.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <functional>
+#include <numeric>
 #include <string>
+#include <thread>
 
 #include "autograd/base/error.h"
 #include "autograd/base/sha256.h"
-#include "autograd/base/text.h"
-#include "data/tales.h"
+#include "data/grammar.h"
+#include "data/memory_limit.h"
 #include "data/tales_corpus.h"
 #include "data/temporary_folder.h"
 #include "support/message_of.h"
@@ -58,12 +62,6 @@ TEST_F(CorpusFromFile, SplitsByPositionAsNanoGptDoes) {
   EXPECT_TRUE(corpus.train.distances.empty());
   EXPECT_TRUE(corpus.validation.distances.empty());
   EXPECT_FALSE(corpus.entropy_per_character.has_value());
-}
-
-TEST_F(CorpusFromFile, VocabularyKnowsBothParts) {
-  const Corpus corpus = load_corpus(folder_.file("both", "aaaaaaaaab"));
-  EXPECT_EQ(corpus.vocabulary.symbols(), U"ab");
-  EXPECT_EQ(corpus.validation.tokens, (std::vector<std::int32_t>{1}));
 }
 
 TEST_F(CorpusFromFile, NeedsTwoDifferentCharacters) {
@@ -137,32 +135,52 @@ TEST_F(CorpusFromFile, SaysWhatLineEndsCost) {
 }
 
 class BuiltInCorpus : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, BuiltInCorpus, testing::Values("tales", "lookup", "mqar"),
+                         [](const auto& built_in) { return std::string(built_in.param); });
 
-TEST_P(BuiltInCorpus, IsSplitWhereAStoryEnds) {
-  const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
-  const std::string end = corpus.name == "tales" ? ".\n\n" : "\n";
-  EXPECT_TRUE(train_text(corpus).ends_with(end));
-  EXPECT_TRUE(validation_text(corpus).ends_with(end));
-  const auto all = corpus.train.tokens.size() + corpus.validation.tokens.size();
-  EXPECT_GE(all, 20'000u);
-  EXPECT_LT(all, 20'400u);
-  EXPECT_NEAR(static_cast<double>(corpus.train.tokens.size()), 0.9 * static_cast<double>(all), 200);
-  EXPECT_EQ(corpus.sha256, sha256_hex(train_text(corpus) + validation_text(corpus)));
+// Two parts, one after the other.
+TextPart joined_parts(TextPart first, const TextPart& second) {
+  for (const Index start : second.starts) first.starts.push_back(start + std::ssize(first.tokens));
+  first.tokens.insert(first.tokens.end(), second.tokens.begin(), second.tokens.end());
+  first.distances.insert(first.distances.end(), second.distances.begin(), second.distances.end());
+  return first;
 }
 
-TEST_P(BuiltInCorpus, MarksAnswersInBothParts) {
-  const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
-  EXPECT_EQ(corpus.train.distances.size(), corpus.train.tokens.size());
-  EXPECT_EQ(corpus.validation.distances.size(), corpus.validation.tokens.size());
-  const std::u32string before = corpus.name == "tales" ? U" " : U"ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
-  const std::u32string text = decode_utf8(validation_text(corpus), corpus.name);
-  int answers = 0;
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    if (!corpus.validation.distances[i] || corpus.validation.distances[i - 1]) continue;
-    ++answers;
-    EXPECT_NE(before.find(text[i - 1]), std::u32string::npos);
+TEST_P(BuiltInCorpus, IsTheStoriesThatItsSeedTellsCutWhereOneEnds) {
+  const Corpus corpus = load_corpus(GetParam(), {.seed = 5, .characters = 20'000});
+  std::string text;
+  TextPart told;
+  double nats = 0, answers = 0;
+  Baselines right;
+  Index longest = 0;
+  RandomKey key{5, random_stream("data/" + corpus.name), 0};
+  for (; std::ssize(told.distances) < 20'000; ++key.step) {
+    const Story story = grammar(corpus.name)(random_chooser(key));
+    text += story.text;
+    told.starts.push_back(std::ssize(told.distances));
+    told.distances.insert(told.distances.end(), story.distances.begin(), story.distances.end());
+    longest = std::max(longest, std::ssize(story.distances));
+    if (key.step < corpus.train.starts.size()) continue;
+    nats += story.nats;
+    right += story.baselines;
+    answers += static_cast<double>(std::ranges::count_if(story.distances, std::identity()));
   }
-  EXPECT_GT(answers, 10);
+  const TextPart written = joined_parts(corpus.train, corpus.validation);
+  EXPECT_EQ(corpus.vocabulary.decode(written.tokens), text);
+  EXPECT_EQ(corpus.sha256, sha256_hex(text));
+  EXPECT_EQ(written.starts, told.starts);
+  EXPECT_EQ(written.distances, told.distances);
+  EXPECT_EQ(corpus.longest_story, longest);
+  EXPECT_TRUE(corpus.stories_fit(longest) && !corpus.stories_fit(longest - 1));
+  const auto characters = static_cast<double>(corpus.validation.tokens.size());
+  EXPECT_NEAR(characters, 0.1 * static_cast<double>(written.tokens.size()),
+              static_cast<double>(longest));
+  EXPECT_NEAR(*corpus.entropy_per_character, corpus.only_answers ? 0 : nats / characters, 1e-12);
+  EXPECT_NEAR(corpus.baselines->guesser, right.guesser / answers, 1e-12);
+  EXPECT_NEAR(corpus.baselines->copier, right.copier / answers, 1e-12);
+  EXPECT_NEAR(corpus.baselines->commonest, right.commonest / answers, 1e-12);
+  EXPECT_EQ(corpus.baselines->best(), std::max({corpus.baselines->guesser, corpus.baselines->copier,
+                                                corpus.baselines->commonest}));
 }
 
 TEST_P(BuiltInCorpus, KeepsTheFirstStoriesOfItsValidationPartThatHaveEnoughCharacters) {
@@ -177,7 +195,6 @@ TEST_P(BuiltInCorpus, KeepsTheFirstStoriesOfItsValidationPartThatHaveEnoughChara
   EXPECT_GE(part.validation.tokens.size(), 1000u);
   EXPECT_LT(all.validation.starts[stories - 1], 1000);
   EXPECT_TRUE(validation_text(all).starts_with(validation_text(part)));
-  EXPECT_EQ(part.validation.distances.size(), part.validation.tokens.size());
   // The floor is that of these stories.
   const Corpus exactly = load_corpus(
       GetParam(), {.characters = 20'000,
@@ -187,14 +204,6 @@ TEST_P(BuiltInCorpus, KeepsTheFirstStoriesOfItsValidationPartThatHaveEnoughChara
   EXPECT_EQ(part.entropy_per_character == all.entropy_per_character, part.only_answers);
 }
 
-TEST_P(BuiltInCorpus, DependsOnTheSeedAlone) {
-  const Corpus one = load_corpus(GetParam(), {.seed = 1, .characters = 5'000});
-  EXPECT_EQ(one.sha256, load_corpus(GetParam(), {.seed = 1, .characters = 5'000}).sha256);
-  EXPECT_NE(one.sha256, load_corpus(GetParam(), {.seed = 2, .characters = 5'000}).sha256);
-  const Corpus longer = load_corpus(GetParam(), {.seed = 1, .characters = 9'000});
-  EXPECT_TRUE(train_text(longer).starts_with(train_text(one) + validation_text(one)));
-}
-
 TEST(WrittenCorpus, HasAPartOfEachEvenWithHugeStories) {
   const Corpus corpus =
       write_corpus(tales_of<TalesOptions{.events = 1000}>(), {.characters = 1000});
@@ -202,98 +211,18 @@ TEST(WrittenCorpus, HasAPartOfEachEvenWithHugeStories) {
   EXPECT_FALSE(corpus.validation.tokens.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BuiltInCorpus, testing::Values("tales", "lookup"),
-                         [](const auto& built_in) { return std::string(built_in.param); });
-
-TEST(CorpusEntropy, IsWhatTheStoriesOfTheValidationTextCost) {
-  const Corpus corpus = load_corpus("tales", {.seed = 5, .characters = 10'000});
-  const std::string validation = validation_text(corpus);
-  double nats = 0;
-  std::size_t characters = 0;
-  std::string text;
-  for (std::uint32_t i = 0; text.size() < corpus.train.tokens.size() + validation.size(); ++i) {
-    const Story story = tell_tale({}, random_chooser({5, random_stream("data/tales"), i}));
-    text += story.text;
-    if (text.size() <= corpus.train.tokens.size()) continue;
-    nats += story.nats;
-    characters += story.text.size();
-  }
-  EXPECT_EQ(text, train_text(corpus) + validation);
-  EXPECT_EQ(characters, validation.size());
-  EXPECT_NEAR(*corpus.entropy_per_character, nats / static_cast<double>(characters), 1e-12);
-}
-
-TEST(CorpusEntropy, IsZeroWhereTheLossCountsAnswersAlone) {
-  const Corpus corpus = load_corpus("lookup", {.characters = 10'000});
-  EXPECT_TRUE(corpus.only_answers);
-  EXPECT_TRUE(corpus.marks(corpus.validation).only_answers);
-  EXPECT_EQ(corpus.entropy_per_character, std::optional(0.0));
-  EXPECT_FALSE(load_corpus("tales", {.characters = 10'000}).only_answers);
-}
-
-TEST(CorpusBaselines, AreTheSharesThatAreRightWithoutALookup) {
-  const Baselines lookup = *load_corpus("lookup", {.characters = 100'000}).baselines;
-  EXPECT_NEAR(lookup.guesser, 0.25, 1e-12);
-  EXPECT_NEAR(lookup.copier, 0.3, 0.02);     // two questions may be about one piece
-  EXPECT_NEAR(lookup.commonest, 0.5, 0.02);  // of five pieces with four values
-  EXPECT_EQ(lookup.best(), lookup.commonest);
-  // A guesser gets 1 or 2 in 12 first letters and 1 in 2 second letters right; a story has three
-  // places.
-  const Baselines tales = *load_corpus("tales", {.characters = 100'000}).baselines;
-  EXPECT_GT(tales.guesser, 0.15);
-  EXPECT_LT(tales.guesser, 0.25);
-  EXPECT_GT(tales.commonest, 0.5);
-  EXPECT_LT(tales.commonest, 0.8);
-}
-
-TEST(Corpus, KnowsWhichContextItsLongestStoryFits) {
-  const Corpus corpus = load_corpus("tales", {.characters = 10'000});
-  auto starts = corpus.train.starts;
-  starts.push_back(std::ssize(corpus.train.tokens));
-  Index longest = 0;
-  for (std::size_t i = 1; i < starts.size(); ++i)
-    longest = std::max(longest, starts[i] - starts[i - 1]);
-  EXPECT_GE(corpus.longest_story, longest);
-  EXPECT_TRUE(corpus.stories_fit(corpus.longest_story));
-  EXPECT_FALSE(corpus.stories_fit(corpus.longest_story - 1));
-  EXPECT_TRUE(load_corpus("lookup", {.characters = 10'000}).stories_fit(16));
-}
-
-TEST_P(BuiltInCorpus, KnowsWhereStoriesBegin) {
-  const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
-  for (const auto& [tokens, starts] :
-       {std::pair{&corpus.train.tokens, &corpus.train.starts},
-        std::pair{&corpus.validation.tokens, &corpus.validation.starts}}) {
-    ASSERT_GT(starts->size(), 5u);
-    EXPECT_EQ(starts->front(), 0);
-    EXPECT_TRUE(std::ranges::is_sorted(*starts));
-    const std::string end = corpus.name == "tales" ? ".\n\n" : "\n";
-    for (std::size_t i = 1; i < starts->size(); ++i) {
-      const auto length = static_cast<std::size_t>((*starts)[i] - (*starts)[i - 1]);
-      const auto first = static_cast<std::size_t>((*starts)[i - 1]);
-      const std::string story = corpus.vocabulary.decode(std::span(*tokens).subspan(first, length));
-      EXPECT_TRUE(story.ends_with(end));
-      EXPECT_EQ(story.find(end), story.size() - end.size());  // one story
-    }
-  }
-}
-
 TEST_P(BuiltInCorpus, KeepsWholeStoriesForTuning) {
   const Corpus whole = load_corpus(GetParam(), {.characters = 20'000});
-  Corpus corpus = whole;
-  keep_for_tuning(corpus, 2000);
-  EXPECT_GE(corpus.tuning.tokens.size(), 2000u);
-  EXPECT_LT(corpus.tuning.tokens.size(), 2400u);
-  auto joined = corpus.tuning.tokens;
-  joined.insert(joined.end(), corpus.train.tokens.begin(), corpus.train.tokens.end());
-  EXPECT_EQ(joined, whole.train.tokens);
-  auto answers = corpus.tuning.distances;
-  answers.insert(answers.end(), corpus.train.distances.begin(), corpus.train.distances.end());
-  EXPECT_EQ(answers, whole.train.distances);
-  auto starts = corpus.tuning.starts;
-  for (const Index start : corpus.train.starts)
-    starts.push_back(start + std::ssize(corpus.tuning.tokens));
-  EXPECT_EQ(starts, whole.train.starts);
+  const Index end = whole.train.starts[9];
+  for (const Index characters : {end - 1, end, end + 1}) {
+    Corpus corpus = whole;
+    keep_for_tuning(corpus, characters);
+    EXPECT_EQ(std::ssize(corpus.tuning.tokens), whole.train.starts[characters > end ? 10 : 9]);
+    const TextPart joined = joined_parts(corpus.tuning, corpus.train);
+    EXPECT_EQ(joined.tokens, whole.train.tokens);
+    EXPECT_EQ(joined.distances, whole.train.distances);
+    EXPECT_EQ(joined.starts, whole.train.starts);
+  }
 }
 
 TEST(KeepForTuning, CutsATextWithoutStoriesAnywhere) {
@@ -305,6 +234,77 @@ TEST(KeepForTuning, CutsATextWithoutStoriesAnywhere) {
   EXPECT_TRUE(corpus.tuning.starts.empty());
   EXPECT_TRUE(corpus.tuning.distances.empty());
 }
+
+TEST(Passage, IsAStoryOfABuiltInText) {
+  const CorpusOptions options = {.seed = 3, .characters = 5000};
+  for (const std::string name : {"tales", "lookup"}) {
+    const Corpus corpus = load_corpus(name, options);
+    const Index stories = passages(corpus, 100);
+    ASSERT_EQ(stories, std::ssize(corpus.validation.starts));
+    std::vector<std::int32_t> tokens, answers;
+    double nats = 0;
+    for (Index number = 1; number <= stories; ++number) {
+      const Passage whole = passage(corpus, options, number, 1000);
+      ASSERT_EQ(whole.nats.size(), whole.tokens.size());
+      tokens.insert(tokens.end(), whole.tokens.begin(), whole.tokens.end());
+      answers.insert(answers.end(), whole.distances.begin(), whole.distances.end());
+      nats += std::accumulate(whole.nats.begin(), whole.nats.end(), 0.0);
+    }
+    EXPECT_EQ(tokens, corpus.validation.tokens);
+    EXPECT_EQ(answers, corpus.validation.distances);
+    if (name == "tales") {
+      EXPECT_NEAR(nats / static_cast<double>(tokens.size()), *corpus.entropy_per_character, 1e-9);
+    }
+    const Passage cut = passage(corpus, options, 1, 10);
+    EXPECT_EQ(cut.tokens,
+              std::vector(corpus.validation.tokens.begin(), corpus.validation.tokens.begin() + 10));
+    EXPECT_EQ(cut.nats.size(), 10u);
+  }
+}
+
+TEST(Passage, IsAStretchOfAFile) {
+  const TemporaryFolder folder;
+  const Corpus corpus =
+      load_corpus(folder.file("text", "abcdefghijklmnopqrst"), {.validation_fraction = 0.5});
+  EXPECT_EQ(passages(corpus, 4), 2);
+  EXPECT_EQ(passages(corpus, 100), 1);
+  const Passage second = passage(corpus, {}, 2, 4);
+  EXPECT_EQ(corpus.vocabulary.decode(second.tokens), "opqr");
+  EXPECT_TRUE(second.nats.empty() && second.distances.empty());
+  EXPECT_EQ(passage(corpus, {}, 1, 100).tokens, corpus.validation.tokens);
+}
+
+TEST(LoadedText, MayBeAPipe) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "pipe", bytes = std::string(200'000, 'a') + "b";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(path) << bytes; });
+  const Corpus read = load_corpus(path);
+  writer.join();
+  EXPECT_EQ(read.sha256, sha256_hex(bytes));
+}
+
+TEST(AdoptVocabulary, KeepsTheCharactersOfTokens) {
+  Corpus corpus;
+  corpus.vocabulary = Vocabulary(U"abc");
+  corpus.train.tokens = {0, 2, 1, 0};
+  adopt_vocabulary(corpus, Vocabulary(U"xcbya"));
+  EXPECT_EQ(corpus.vocabulary.decode(corpus.train.tokens), "acba");
+  EXPECT_THROW(adopt_vocabulary(corpus, Vocabulary(U"abc")), DataError);  // it lacks x and y
+}
+
+#ifdef HEADCOUNT_MEMORY_LIMIT
+TEST(LoadedText, TakesTheMemoryOfItsTokensAndAFewBytesMoreACharacter) {
+  const std::size_t size = std::size_t{64} << 20;
+  const TemporaryFolder folder;
+  std::string text;
+  while (text.size() < size) text += "All work and no play makes Jack a dull boy.\n";
+  const std::string path = folder.file("text", text);
+  text = std::string();
+  EXPECT_EXIT(expect_enough_memory((sizeof(std::int32_t) + 3) * size, [&] { load_corpus(path); }),
+              testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace headcount

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "data/story.h"
@@ -11,16 +11,29 @@ namespace headcount {
 /// A story and its probability, counted by the enumeration itself.
 struct Possibility {
   Story story;
-  double probability = 0;
+  double probability = 1;
 };
 
 /// Every story of a grammar: runs `write` with a chooser that walks through all sequences of
 /// choices, like an odometer whose wheels appear as the story asks for them.
-std::vector<Possibility> every_story(const StoryGrammar& write);
-
-/// Expects that Story::nats is exact: that the probabilities sum to 1, no text is another's
-/// beginning, and nats are the texts' -log p, each and on average. The average is the entropy,
-/// which is returned (nats per story).
-double expect_exact_nats(const std::vector<Possibility>& all);
+inline std::vector<Possibility> every_story(const StoryGrammar& write) {
+  struct Wheel {
+    std::uint64_t position, count;
+  };
+  std::vector<Wheel> wheels;
+  std::vector<Possibility> all;
+  do {
+    std::size_t depth = 0;
+    Possibility next;
+    next.story = write([&](std::uint64_t count, std::string_view) {
+      if (depth == wheels.size()) wheels.push_back({0, count});
+      next.probability /= static_cast<double>(count);
+      return wheels[depth++].position;
+    });
+    all.push_back(next);
+    while (!wheels.empty() && ++wheels.back().position == wheels.back().count) wheels.pop_back();
+  } while (!wheels.empty());
+  return all;
+}
 
 }  // namespace headcount

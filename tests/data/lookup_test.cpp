@@ -56,16 +56,20 @@ Index questions(const std::vector<Piece>& all, Index kinds) {
                                [&](char32_t letter) { return answer(all, letter).has_value(); });
 }
 
+/// A line with questions of any kinds.
+struct AnyLine {
+  Index kinds = *rc::gen::inRange<Index>(1, 7);
+  Story story = lookup(kinds)(random_chooser({*rc::gen::arbitrary<std::uint64_t>(), 1, 2}));
+  std::u32string line = decode_utf8(story.text, "lookup");
+  std::vector<Piece> all = pieces(line);
+};
+
 TEST(Lookup, AsksForPiecesThatStandAloneInTheirRow) {
   EXPECT_TRUE(rc::check([] {
-    const auto kinds = *rc::gen::inRange<Index>(1, 7);
-    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story = lookup(kinds)(random_chooser({seed, 1, 2}));
-    const std::u32string line = decode_utf8(story.text, "lookup");
+    const auto [kinds, story, line, all] = AnyLine();
     RC_ASSERT(std::ssize(line) == 16);
     RC_ASSERT(line.back() == U'\n');
     RC_ASSERT(story.distances.size() == line.size());
-    const std::vector<Piece> all = pieces(line);
     const std::size_t end = std::min(line.find(U'.'), line.size() - 1);
     const auto asked = static_cast<Index>(end - 5) / 2;
     RC_ASSERT(asked == std::min<Index>(5, questions(all, kinds)));
@@ -98,11 +102,9 @@ double commonest(const std::map<int, int>& counts, int value) {
 
 TEST(Lookup, BaselinesAreThoseOfTheValuesThatTheLineShows) {
   EXPECT_TRUE(rc::check([] {
-    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story = lookup(3)(random_chooser({seed, 1, 2}));
-    const std::u32string line = decode_utf8(story.text, "lookup");
+    const auto [kinds, story, line, all] = AnyLine();
     std::map<int, int> board, answers;
-    for (const Piece& piece : pieces(line)) ++board[piece.value];
+    for (const Piece& piece : all) ++board[piece.value];
     Baselines right;
     for (std::size_t i = 6; i < line.size(); i += 2) {
       if (story.distances[i] == 0) continue;
@@ -118,29 +120,10 @@ TEST(Lookup, BaselinesAreThoseOfTheValuesThatTheLineShows) {
   }));
 }
 
-// Who never reads the board, guesses at first and repeats what the same question was answered with.
-TEST(Lookup, LeavesNothingToACopier) {
-  double right = 0, marked = 0;
-  for (std::uint32_t i = 0; i < 1000; ++i) {
-    const Story story = lookup(2)(random_chooser({1, 2, i}));
-    const std::u32string line = decode_utf8(story.text, "lookup");
-    for (std::size_t at = 0; at < line.size(); ++at) {
-      if (story.distances[at] == 0) continue;
-      const bool asked_before = line.substr(0, at - 1).find(line[at - 1]) != std::u32string::npos;
-      right += asked_before ? 1 : 0.25;
-      ++marked;
-    }
-  }
-  EXPECT_DOUBLE_EQ(right / marked, 0.25);
-}
-
 // Each choice can be read from the text, and costs what it costs among equally likely ones.
 TEST(Lookup, NatsAreThoseOfTheChoicesThatTheTextShows) {
   EXPECT_TRUE(rc::check([] {
-    const auto kinds = *rc::gen::inRange<Index>(1, 7);
-    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story = lookup(kinds)(random_chooser({seed, 1, 2}));
-    const std::vector<Piece> all = pieces(decode_utf8(story.text, "lookup"));
+    const auto [kinds, story, line, all] = AnyLine();
     std::set<std::pair<int, int>> squares;
     for (const Piece& piece : all) squares.insert({piece.x, piece.y});
     RC_ASSERT(squares.size() == 5u);

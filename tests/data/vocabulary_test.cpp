@@ -13,14 +13,37 @@
 namespace headcount {
 namespace {
 
-TEST(Vocabulary, NumbersCharactersByTheirOrder) {
-  for (const auto& [symbols, tokens] : {std::pair(U"abn", std::vector<std::int32_t>{1, 0, 2}),
-                                        std::pair(U"nab", std::vector<std::int32_t>{2, 1, 0})}) {
-    const Vocabulary vocabulary{std::u32string(symbols)};
-    EXPECT_EQ(vocabulary.size(), 3);
-    EXPECT_EQ(vocabulary.encode(U"ban"), tokens);
-    EXPECT_EQ(vocabulary.decode(tokens), "ban");
+TEST(Characters, ReadsLineEndsAsUnixHasThemOrKeepsThem) {
+  const std::string text = "\r\na\r\n\rb\r\r\n\n\r";
+  for (const auto& [unix_newlines, read] :
+       {std::pair(true, "\na\n\rb\r\n\n\r"), std::pair(false, text.c_str())}) {
+    const Characters characters = read_characters(text, "x", unix_newlines);
+    EXPECT_EQ(encode_utf8(std::u32string(characters.points.begin(), characters.points.end())),
+              read);
+    EXPECT_EQ(characters.line_ends, 3);
   }
+}
+
+TEST(Characters, NamesTheOffsetOfWhatIsNoText) {
+  const auto error_of = [](const std::string& bytes) {
+    return message_of<DataError>([&] { read_characters(bytes, "text"); });
+  };
+  std::string start;  // characters of one to four bytes, many of each
+  while (start.size() < 200'000) start += "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80";
+  const std::string at = std::to_string(start.size());
+  const std::string not_utf8 =
+      "'text' is not UTF-8: invalid byte at offset " + at + "; convert it, e.g. with iconv";
+  for (const char* wrong : {"\xE9 au lait", "\xFF", "\xE2\x82", "\xF0\x9F\x98", "\x80"})
+    EXPECT_EQ(error_of(start + wrong), not_utf8);
+  EXPECT_EQ(error_of(start + std::string("\0\xFF", 2)),
+            "'text' looks like a binary file: NUL byte at offset " + at + "; name a text file");
+}
+
+TEST(Vocabulary, NumbersCharactersByTheirOrder) {
+  const Vocabulary vocabulary(U"nab");
+  const std::vector<std::int32_t> tokens = {2, 1, 0};
+  EXPECT_EQ(vocabulary.encode(U"ban"), tokens);
+  EXPECT_EQ(vocabulary.decode(tokens), "ban");
 }
 
 TEST(Vocabulary, RoundTripsAnyText) {
@@ -38,29 +61,24 @@ TEST(Vocabulary, RoundTripsAnyText) {
   }));
 }
 
-TEST(Vocabulary, NamesUnknownCharactersEachOnce) {
-  EXPECT_EQ(message_of<DataError>([&] { Vocabulary(U"ab").encode(U"a\u00E9z\u00E9b\n"); }),
+TEST(Vocabulary, NamesUnknownCharactersEachOnceButNotMany) {
+  const auto refusal = [](const std::u32string& text) {
+    return message_of<DataError>([&] { Vocabulary(U"ab").encode(text); });
+  };
+  EXPECT_EQ(refusal(U"a\u00E9z\u00E9b\n"),
             "the model's vocabulary of 2 characters lacks U+000A, 'z' (U+007A), "
             "'\u00E9' (U+00E9); give a text without them");
-}
-
-TEST(Vocabulary, KeepsTheListOfUnknownCharactersShort) {
   std::u32string text;
   for (char32_t symbol = 0x4E00; symbol < 0x4E00 + 100; ++symbol) text += symbol;
-  EXPECT_NE(message_of<DataError>([&] { Vocabulary(U"ab").encode(text); }).find(" and 80 more;"),
-            std::string::npos);
+  EXPECT_NE(refusal(text).find(" and 80 more;"), std::string::npos);
 }
 
-TEST(Vocabulary, RefusesTokensThatItDoesNotHave) {
-  EXPECT_THROW(Vocabulary(U"ab").decode(std::vector<std::int32_t>{2}), DataError);
-  EXPECT_THROW(Vocabulary(U"ab").decode(std::vector<std::int32_t>{-1}), DataError);
-}
-
-TEST(Vocabulary, RefusesASymbolThatComesTwice) { EXPECT_THROW(Vocabulary(U"aba"), DataError); }
-
-TEST(Vocabulary, RefusesWhatIsNoUnicodeCharacter) {
-  const std::u32string beyond = {U'a', char32_t{0x110000}}, last(1, char32_t{0xFFFFFFFF});
-  for (const std::u32string& symbols : {beyond, last}) EXPECT_THROW(Vocabulary{symbols}, DataError);
+TEST(Vocabulary, RefusesTokensAndSymbolsThatAreNone) {
+  for (const std::int32_t token : {2, -1})
+    EXPECT_THROW(Vocabulary(U"ab").decode(std::vector{token}), DataError);
+  const std::u32string twice = U"aba", beyond = {U'a', char32_t{0x110000}}, last(1, ~char32_t{0});
+  for (const std::u32string& symbols : {twice, beyond, last})
+    EXPECT_THROW(Vocabulary{symbols}, DataError);
 }
 
 }  // namespace
