@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "models/configuration.h"
-#include "models/cost.h"
 
 namespace headcount {
 
@@ -11,7 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr CacheType kUnrounded = CacheType::bf16;  // rows as other people's programs compute them
 constexpr const char* kIndexKey = "index_key";
 constexpr const char* kState = "state";
 constexpr const char* kConvolutions = "convolutions";
@@ -201,129 +199,10 @@ void share_last_layers(std::vector<CachedLayer>& layers, Index shared) {
             CachedLayer{.kind = "nothing: they share an earlier layer's rows"});
 }
 
-// Numbers that a part has for each token; of a row of many tokens, its share.
-double of_token(const Kept& kept) {
-  if (kept.per_sequence) return 0;
-  return 1.0 * kept.heads * kept.width / std::max<Index>(1, kept.block);
-}
-
-// A share of `count`, rounded up.
-Index share(std::int64_t count, std::int64_t parts) {
-  return static_cast<Index>((count + parts - 1) / parts);
-}
-
-// Gives a layer with KV heads this many, as wide as before.
-void set_kv_heads(CachedLayer& layer, Index heads) {
-  for (Kept& part : layer.parts)
-    if (part.name == "k" || part.name == "v") part.heads = heads;
-}
-
-}  // namespace
-
-double CachedLayer::per_token() const {
-  double all = 0;
-  for (const Kept& kept : parts) all += of_token(kept);
-  return all;
-}
-
-double CachedLayer::once() const {
-  double all = 0;
-  for (const Kept& kept : parts)
-    if (kept.per_sequence) all += 1.0 * kept.heads * kept.width;
-  return all;
-}
-
-Index CachedLayer::kv_heads() const {
-  const auto keys = std::ranges::find(parts, "k", &Kept::name);
-  return keys == parts.end() ? 0 : keys->heads;
-}
-
-double ConfigCache::per_token() const {
-  double all = 0;
-  for (const CachedLayer& layer : layers) all += layer.per_token();
-  return all;
-}
-
-Index ConfigCache::kv_heads() const {
-  Index most = 0;
-  for (const CachedLayer& layer : layers) most = std::max(most, layer.kv_heads());
-  return most;
-}
-
-ConfigCache ConfigCache::with_kv_heads(Index most) const {
-  ConfigCache changed = *this;
-  for (CachedLayer& layer : changed.layers)
-    set_kv_heads(layer,
-                 share(layer.kv_heads() * std::int64_t{most}, std::max<Index>(1, kv_heads())));
-  return changed;
-}
-
-ConfigCache ConfigCache::of_shard(Index shards) const {
-  ConfigCache one = *this;
-  for (CachedLayer& layer : one.layers) {
-    set_kv_heads(layer, share(layer.kv_heads(), shards));
-    for (Kept& part : layer.parts)
-      if (part.per_sequence) part.width = share(part.width, shards);
-  }
-  return one;
-}
-
-CacheSizes ConfigCache::numbers(Index context_length) const {
-  const CacheSizes unrounded = bytes(context_length, CacheType::real);
-  constexpr double kBytes = sizeof(Real);
-  return {unrounded.growing / kBytes, unrounded.windowed / kBytes, unrounded.once / kBytes};
-}
-
-CacheSizes ConfigCache::bytes(Index context_length, const CacheRounding& rounding) const {
-  CacheSizes all;
-  for (const CachedLayer& layer : layers) {
-    for (const Kept& kept : layer.parts) {
-      const Count bytes = cached_bytes(
-          {&kept, 1}, {.capacity = context_length, .rounding = rounding, .window = layer.window},
-          kUnrounded);
-      (kept.per_sequence         ? all.once
-       : layer.is_windowed(kept) ? all.windowed
-                                 : all.growing) += static_cast<double>(bytes.value());
-    }
-  }
-  return all;
-}
-
-double ConfigCache::bytes_per_token(const CacheRounding& rounding) const {
-  double all = 0;
-  for (const CachedLayer& layer : layers)
-    for (const Kept& kept : layer.parts) all += of_token(kept) * bytes_of_number(kept, rounding);
-  return all;
-}
-
-void ConfigCache::require_fit(const CacheRounding& rounding) const {
-  std::vector<Kept> keeps;
-  for (const CachedLayer& layer : layers)
-    keeps.insert(keeps.end(), layer.parts.begin(), layer.parts.end());
-  rounding.require_parts(keeps);
-  bytes(1, rounding);
-  expanded().bytes(1, rounding);
-}
-
-ConfigCache ConfigCache::expanded() const {
-  ConfigCache one = *this;
-  for (CachedLayer& layer : one.layers)
-    if (!layer.expanded_parts.empty()) layer.parts = layer.expanded_parts;
-  return one;
-}
-
-bool ConfigCache::has_latents() const {
-  return std::ranges::any_of(
-      layers, [](const CachedLayer& layer) { return !layer.expanded_parts.empty(); });
-}
-
-namespace {
-
-ConfigCache read_sizes(const Json& config, const std::string& as) {
+ModelCache read_sizes(const Json& config, const std::string& as) {
   if (!config.is_object()) throw DataError("the configuration is not a JSON object");
   const Configuration c = Configuration::of(config, as);
-  ConfigCache cache;
-  cache.type = c.type();
+  ModelCache cache{.type = c.type(), .unrounded = CacheType::bf16};
   for (const std::string& kind : layer_kinds(c))
     cache.layers.push_back(layer_of(c, kind, std::ssize(cache.layers)));
   if (const Index shared = c.whole("num_kv_shared_layers", 0); shared > 0)
@@ -337,7 +216,7 @@ ConfigCache read_sizes(const Json& config, const std::string& as) {
 }
 
 // Returns true if every count fits 64 bits, at up to 2^31 tokens of some bytes.
-bool is_countable(const ConfigCache& cache) {
+bool is_countable(const ModelCache& cache) {
   constexpr double kMostOfToken = 1 << 29, kMostOnce = 0x1p50;
   double once = 0;
   for (const CachedLayer& layer : cache.layers) once += layer.once();
@@ -346,8 +225,8 @@ bool is_countable(const ConfigCache& cache) {
 
 }  // namespace
 
-ConfigCache read_config_cache(const Json& config, const std::string& as) {
-  ConfigCache cache = read_sizes(config, as);
+ModelCache read_config_cache(const Json& config, const std::string& as) {
+  ModelCache cache = read_sizes(config, as);
   if (!is_countable(cache) || !is_countable(cache.expanded())) refuse_size();
   return cache;
 }

@@ -18,6 +18,7 @@ Index layers_at(const ModelPlan& model, Index place) {
 // Adds one row for each form; layers with fewer forms count with their last form.
 void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
               const CacheRounding& rounding) {
+  const ModelCache cache = cache_of(model);
   std::vector<std::vector<AttentionCosts>> cycle;
   std::size_t forms = 0, computed = 0;
   for (const AttentionPlan& attention : model->cycle) {
@@ -26,7 +27,7 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     computed = std::max(computed, attention_forms(attention).size());
   }
   for (std::size_t form = 0; form < forms; ++form) {
-    CostRow row{model};
+    CostRow row{model, cache};
     row.trained = form == 0;
     row.decodes = form + 1 == computed;
     row.layers = model->layers;
@@ -42,7 +43,7 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
       row.costs.prefill_attention_macs += layers * one.prefill_macs;
       row.costs.decode_attention_macs += layers * one.decode_macs;
       row.costs.decode_expansion_macs += layers * one.expansion_macs;
-      for (const Kept& kept : cache_parts(attention)) {
+      for (const Kept& kept : cache.layers[place].parts) {
         if (!kept.per_sequence && kept.block == 0)
           row.costs.cache_elements_per_token += layers * kept.numbers();
       }
@@ -52,13 +53,12 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
         row.costs.linear_macs_per_token += weights;
       }
     }
-    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(Real));
-    row.costs.cache_elements = kv_cache_bytes(model, context).value() / kBytes;
+    row.costs.cache_elements = cache.numbers(context).total();
     row.attention = model->attention + suffix;
     row.notes = attention_notes(model);
-    row.cache_bytes = kv_cache_bytes(model, context, rounding);
+    row.cache_bytes = cache.bytes(context, rounding).total();
     for (const Index tokens : long_contexts())
-      row.long_cache_bytes.push_back(kv_cache_bytes(model, tokens, rounding));
+      row.long_cache_bytes.push_back(cache.bytes(tokens, rounding).total());
     rows.push_back(std::move(row));
   }
 }
@@ -68,29 +68,6 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
 std::span<const Index> long_contexts() {
   static constexpr std::array<Index, 3> kContexts = {1 << 12, 1 << 17, 1 << 20};
   return kContexts;
-}
-
-double bytes_of_number(const Kept& kept, const CacheRounding& rounding) {
-  const Index bytes = row_bytes(rounding.of(kept), kept.width);
-  return static_cast<double>(bytes) / static_cast<double>(std::max<Index>(1, kept.width));
-}
-
-Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheRounding& rounding) {
-  require_parts(model, rounding);
-  Count all;
-  for (Index place = 0; place < std::ssize(model->cycle); ++place) {
-    const AttentionPlan& layer = model->cycle[place];
-    const CacheOptions options = {
-        .capacity = context, .rounding = rounding, .window = layer.window};
-    all += Count(layers_at(model, place)) * (cached_bytes(cache_parts(layer), options) +
-                                             cached_bytes(kept_by_block(*model, layer), options));
-  }
-  return all;
-}
-
-double kv_cache_bytes_per_token(const ModelPlan& model, const CacheRounding& rounding) {
-  return static_cast<double>(kv_cache_bytes(model, model->context, rounding).value()) /
-         static_cast<double>(model->context);
 }
 
 nlohmann::json released_latents() { return {{"kv-rank", 512}, {"rope-dim", 64}}; }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/plan.h"
+#include "models/model_cache.h"
 #include "nn/attention/costs.h"
 
 namespace headcount {
@@ -26,31 +26,18 @@ struct Costs {
   Count cache_elements;            ///< at the context
 };
 
-/// Bytes of a number of a state in a cache of any type: states are never rounded.
-inline constexpr Index kStateBytes = sizeof(Real);
-
-/// Bytes of a number of `kept`, with its part of the scale of a group.
-double bytes_of_number(const Kept& kept, const CacheRounding& rounding);
-/// Bytes of the KV cache of one sequence of `context` tokens. Throws SettingError for a part of
-/// `rounding` that the model does not cache, ShapeError if they overflow 64 bits, as all functions
-/// of this file do.
-Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheRounding& rounding = {});
-/// Bytes of the KV cache per token of a sequence as long as the model's context.
-double kv_cache_bytes_per_token(const ModelPlan& model, const CacheRounding& rounding = {});
-
 /// Costs of one form of an attention at a given context.
 struct CostRow {
-  explicit CostRow(ModelPlan plan) : model(std::move(plan)) {}
-
   ModelPlan model;
-  std::string attention;  ///< value of the setting, with the forms: "gqa", "mla-absorbed"
-  bool trained = false;   ///< true for the form that training uses
-  bool decodes = false;   ///< true for the form that decoding chooses
+  ModelCache cache;
+  std::string attention = {};  ///< value of the setting, with the forms: "gqa", "mla-absorbed"
+  bool trained = false;        ///< true for the form that training uses
+  bool decodes = false;        ///< true for the form that decoding chooses
   Index layers = 0;
-  Costs costs;
-  Count cache_bytes;                    ///< at the context, of one sequence
-  std::vector<Count> long_cache_bytes;  ///< at each of `long_contexts()`
-  std::vector<std::string> notes;       ///< see attention_notes
+  Costs costs = {};
+  Count cache_bytes = 0;                     ///< at the context, of one sequence
+  std::vector<Count> long_cache_bytes = {};  ///< at each of `long_contexts()`
+  std::vector<std::string> notes = {};       ///< see attention_notes
 };
 
 /// Long contexts that a cost table shows besides the model's own: 4 k, 128 k and 1 M tokens.

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "models/config_cache.h"
-#include "models/cost.h"
+#include "train/cost_figures.h"
 #include "train/table.h"
 
 /// What the KV cache of other people's model costs, from its config.json (see config_cache.h).
@@ -25,45 +24,45 @@ struct CostQuestion {
   std::vector<std::string> attentions;  ///< values of `attention` to compare the model's with
 };
 
-/// A context and what the cache takes there, bytes.
-struct CostAt : CacheSizes {  // of one sequence
-  Index context = 0;
-  std::optional<double> expanded;  ///< with latents as keys and values of all heads
-  std::optional<double> shard;     ///< on each GPU
-  std::vector<std::pair<std::string, double>> others;  ///< by attention
-  std::optional<std::int64_t> batch_that_fits;
-};
-
-/// Answers to a question. Functions throw SettingError for attentions that do not fit the model.
+/// Answers to a question.
 class ConfigCost {
  public:
-  ConfigCost(ConfigCache cache, CostQuestion question);
-
-  const std::vector<CostAt>& contexts() const { return at_; }
-  /// Tokens of the longest sequences of which `batch` fit; `kAny` if all do.
-  Index longest_context() const;
-  static constexpr Index kAny = 2'147'483'647;  // no model has as many positions
+  /// Throws SettingError for attentions that do not fit the model.
+  ConfigCost(ModelCache cache, CostQuestion question);
 
   /// Tables with sentences, as text or as Markdown.
   std::string text(Format format) const;
   nlohmann::ordered_json json() const;
-  /// What train/view/cost.js draws; the cache has this name.
-  nlohmann::ordered_json figures(const std::string& name) const;
+  /// What train/view/cost.js draws.
+  nlohmann::ordered_json figures() const;
 
  private:
-  CostAt at(Index context) const;
-  double free() const;                             // bytes for caches
+  double bytes(const ModelCache& cache, Index context) const;  // of one sequence
+  double free() const;                                         // bytes for caches
+  Index longest_context() const;  // tokens that `batch` sequences may have; kAny if all fit
   std::string memory_text(const char* end) const;  // ends all lines but the last one
-  std::string state_text() const;
-  std::vector<Column<CostAt>> columns() const;
+  std::vector<Column<Index>> columns() const;      // of a context
+  // The context from which on the rows in a layer take as many bytes as a layer's state; none if
+  // the model has not both.
+  std::optional<Index> state_context() const;
 
-  ConfigCache cache_, shard_;
+  static constexpr Index kAny = 2'147'483'647;  // no model has as many positions
+  ModelCache cache_, shard_;
   CostQuestion question_;
-  std::vector<CostAt> at_;
+  std::vector<NamedCache> others_;
 };
 
-/// The context whose rows in a layer of rows take as many bytes as a layer's state; none if the
-/// model has not both.
-std::optional<Index> state_context(const ConfigCache& cache, const CacheRounding& rounding);
+/// Column of a number, `value` of a row, which `text` words for people.
+template <class Row>
+Column<Row> number_column(std::string heading, std::string key,
+                          std::function<nlohmann::ordered_json(const Row&)> value,
+                          std::string (*text)(double), std::size_t width = 0) {
+  return {std::move(heading),
+          std::move(key),
+          [=](const Row& row) { return text(value(row).template get<double>()); },
+          value,
+          false,
+          width};
+}
 
 }  // namespace headcount

@@ -23,7 +23,7 @@ json fixture(const std::string& name) {
 // What transformers 5.12 holds otherwise than the definitions: a window keeps one row less, for it
 // is read together with the new token's; convolutions keep all taps' inputs, but for olmo_hybrid;
 // latents are expanded to the keys and values of all heads.
-Count held_by_transformers(const ConfigCache& cache, Index tokens) {
+Count held_by_transformers(const ModelCache& cache, Index tokens) {
   Count all;
   for (const CachedLayer& layer : cache.layers) {
     for (const Kept& kept : layer.parts) {
@@ -44,7 +44,7 @@ TEST(ConfigCache, HoldsAsManyNumbersAsTransformers) {
   const json cases = fixture("transformers_caches.json");
   ASSERT_EQ(cases.size(), 457);
   for (const auto& [name, measured] : cases.items()) {
-    const ConfigCache cache = read_config_cache(measured.at("config")).expanded();
+    const ModelCache cache = read_config_cache(measured.at("config")).expanded();
     for (const auto& [tokens, numbers] : measured.at("numbers").items())
       EXPECT_EQ(held_by_transformers(cache, std::stoll(tokens)).value(), numbers.get<Index>())
           << name << " after " << tokens << " tokens";
@@ -60,8 +60,8 @@ TEST(ConfigCache, HasPublishedSizes) {
   for (const auto& [name, numbers] : numbers_per_token)
     EXPECT_EQ(read_config_cache(released_model(name).config).per_token(), numbers) << name;
   const auto gibibytes = [](const std::string& name) {
-    const ConfigCache cache = read_config_cache(released_model(name).config);
-    return 2 * cache.numbers(1 << 17).total() / (1 << 30);
+    const ModelCache cache = read_config_cache(released_model(name).config);
+    return 2.0 * static_cast<double>(cache.numbers(1 << 17).total().value()) / (1 << 30);
   };
   EXPECT_NEAR(gibibytes("gpt-oss-20b"), 3.003, 0.0005);
   EXPECT_NEAR(gibibytes("kimi-k2"), 8.578, 0.0005);
@@ -71,19 +71,19 @@ TEST(ConfigCache, IsReadOfAllReleasedModels) {
   EXPECT_GE(released_models().size(), 60);
   for (const ReleasedModel& model : released_models()) {
     const CacheSizes numbers = read_config_cache(model.config).numbers(1000);
-    EXPECT_GT(numbers.total(), 0) << model.name;
+    EXPECT_GT(numbers.total().value(), 0) << model.name;
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
 }
 
 TEST(ConfigCache, KeepsThreePartsApart) {
-  const ConfigCache gemma = read_config_cache(released_model("gemma-3-4b").config);
+  const ModelCache gemma = read_config_cache(released_model("gemma-3-4b").config);
   const Index row = 2 * 4 * 256;
   const CacheSizes numbers = gemma.numbers(4096);
   EXPECT_EQ(numbers.growing, 5 * row * 4096);
   EXPECT_EQ(numbers.windowed, 29 * row * 1024);
   EXPECT_EQ(numbers.once, 0);
-  const ConfigCache mamba = read_config_cache(released_model("mamba-2.8b").config);
+  const ModelCache mamba = read_config_cache(released_model("mamba-2.8b").config);
   EXPECT_EQ(mamba.numbers(1).total(), mamba.numbers(1 << 20).once);
 }
 
@@ -92,7 +92,7 @@ TEST(ConfigCache, CountsBytesOfTypesByPartsGroupsAndRecentTokens) {
     CacheRounding rounding = CacheRounding::parse(types);
     rounding.all.group = group;
     rounding.all.recent = recent;
-    const ConfigCache cache = read_config_cache(released_model(model).config);
+    const ModelCache cache = read_config_cache(released_model(model).config);
     cache.require_fit(rounding);
     return cache.bytes(10, rounding).total();
   };
@@ -113,13 +113,13 @@ TEST(ConfigCache, CountsBytesOfTypesByPartsGroupsAndRecentTokens) {
 }
 
 TEST(ConfigCache, ChangesKvHeadsInProportionAndSharesThemOut) {
-  const ConfigCache llama = read_config_cache(released_model("llama-3.1-8b").config);
+  const ModelCache llama = read_config_cache(released_model("llama-3.1-8b").config);
   EXPECT_EQ(llama.kv_heads(), 8);
   EXPECT_EQ(llama.with_kv_heads(2).per_token() * 4, llama.per_token());
   EXPECT_EQ(llama.with_kv_heads(32).bytes(10, CacheType::int8).total(), 10 * 32 * 2 * 32 * 130);
   EXPECT_EQ(llama.of_shard(4).per_token() * 4, llama.per_token());
   EXPECT_EQ(llama.of_shard(64).per_token() * 8, llama.per_token());
-  const ConfigCache latent = read_config_cache(released_model("deepseek-v3").config);
+  const ModelCache latent = read_config_cache(released_model("deepseek-v3").config);
   EXPECT_EQ(latent.kv_heads(), 0);
   EXPECT_EQ(latent.of_shard(8).per_token(), latent.per_token());
   EXPECT_EQ(latent.with_kv_heads(3).per_token(), latent.per_token());
@@ -129,7 +129,7 @@ TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {
   const json text = released_model("gemma-3-4b").config;
   json without_type = text;
   without_type.erase("model_type");
-  const double numbers = read_config_cache(text).numbers(100).total();
+  const Count numbers = read_config_cache(text).numbers(100).total();
   for (const json& inner : {text, without_type}) {
     const json whole = {{"model_type", "gemma3"}, {"text_config", inner}};
     EXPECT_EQ(read_config_cache(whole).numbers(100).total(), numbers);

@@ -8,8 +8,8 @@
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/contents.h"
+#include "models/config_cache.h"
 #include "models/released_models.h"
-#include "train/cost_figures.h"
 #include "train/options.h"
 #include "train/units.h"
 
@@ -113,23 +113,23 @@ CostQuestion question_of(const CommandLine& line, Index positions) {
 CostAnswer costs_of_released_models() {
   struct Row {
     const ReleasedModel* model;
-    DrawnCache cache;
-    double per_token;
+    ModelCache cache;
   };
   std::vector<Row> rows;
-  for (const ReleasedModel& model : released_models()) {
-    const ConfigCache cache = read_config_cache(model.config);
-    rows.push_back({&model, drawn_cache("", cache, CacheType::bf16), 2 * cache.per_token()});
-  }
+  for (const ReleasedModel& model : released_models())
+    rows.push_back({&model, read_config_cache(model.config)});
   constexpr Index kContext = 1 << 17;
+  constexpr CacheType kType = CacheType::bf16;
   const std::vector<Column<Row>> columns = {
       {"model", "model", {}, [](const Row& row) { return Json(row.model->name); }, true},
-      {"bf16 bytes\na token", "bytes_per_token",
-       [](const Row& row) { return binary_text(row.per_token); },
-       [](const Row& row) { return json_number(row.per_token); }},
-      {"at 128 k\ntokens", "bytes_at_131072",
-       [](const Row& row) { return binary_text(row.cache.bytes(kContext)); },
-       [](const Row& row) { return json_number(row.cache.bytes(kContext)); }},
+      number_column<Row>(
+          "bf16 bytes\na token", "bytes_per_token",
+          [](const Row& row) { return json_number(row.cache.bytes_per_token(kType)); },
+          binary_text),
+      number_column<Row>(
+          "at 128 k\ntokens", "bytes_at_131072",
+          [](const Row& row) { return row.cache.bytes(kContext, kType).total().value(); },
+          binary_text),
       {"source", "source", {}, [](const Row& row) { return Json(row.model->source); }, true}};
   const Json all = json_rows(columns, rows);
   return {"", [=](Format shape) { return text_table(columns, rows, shape); }, all, all};
@@ -145,7 +145,7 @@ CostAnswer cost_of_config(const CommandLine& line) {
                : "has no effect with --config, which gives sizes and asks for bytes alone";
   });
   const std::string path = line.get("config");
-  const ConfigCache cache =
+  const ModelCache cache =
       named_by("config", [&] { return read_config_cache(read_config(path), line.get("as")); });
   CostQuestion question = question_of(line, cache.context);
   question.weights = weight_bytes(path);
@@ -154,7 +154,7 @@ CostAnswer cost_of_config(const CommandLine& line) {
   const Json json = cost.json();
   return {"KV cache of " + (path == "-" ? cache.type : path),
           [cost](Format format) { return cost.text(format); }, json, json["contexts"],
-          cost.figures(cache.type)};
+          cost.figures()};
 }
 
 }  // namespace headcount

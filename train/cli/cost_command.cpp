@@ -12,7 +12,6 @@
 #include "models/released_models.h"
 #include "train/cli/commands.h"
 #include "train/cli/config_cost.h"
-#include "train/cost_figures.h"
 #include "train/options.h"
 #include "train/run/loaded.h"
 #include "train/table.h"
@@ -24,8 +23,6 @@ namespace headcount {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string bytes_text(Count bytes) { return binary_text(static_cast<double>(bytes.value())); }
 
 // A cost of one layer: the mean if layers differ.
 Json per_layer(const CostRow& row, Count Costs::*count) {
@@ -67,9 +64,8 @@ std::vector<Column<CostRow>> columns() {
                                        [](Row row) { return row.attention; }, true, kWidth + 2}};
   const auto add = [&](const char* heading, const char* key, Count Costs::*count,
                        std::size_t width = kWidth) {
-    all.push_back({heading, key,
-                   [=](Row row) { return decimal_text(per_layer(row, count).get<double>()); },
-                   [=](Row row) { return per_layer(row, count); }, false, width});
+    all.push_back(number_column<CostRow>(
+        heading, key, [=](Row row) { return per_layer(row, count); }, decimal_text, width));
   };
   add("parameters", "params_per_layer", &Costs::parameters);
   add("linear\nMACs/token", "linear_macs_per_token_per_layer", &Costs::linear_macs_per_token);
@@ -80,15 +76,14 @@ std::vector<Column<CostRow>> columns() {
   add("cache,\nnumbers/\ntoken", "cache_elements_per_token_per_layer",
       &Costs::cache_elements_per_token, kWidth - 1);
   add("", "cache_elements_per_layer", &Costs::cache_elements);
-  all.push_back({"cache,\nall layers,\nbytes", "cache_bytes",
-                 [](Row row) { return bytes_text(row.cache_bytes); },
-                 [](Row row) { return row.cache_bytes.value(); }, false, kWidth});
+  all.push_back(number_column<CostRow>(
+      "cache,\nall layers,\nbytes", "cache_bytes", [](Row row) { return row.cache_bytes.value(); },
+      binary_text, kWidth));
   for (std::size_t i = 0; i < long_contexts().size(); ++i) {
     const Index context = long_contexts()[i];
-    all.push_back({"bytes at\n" + short_context(context) + " tokens",
-                   kBytesAt + std::to_string(context),
-                   [=](Row row) { return bytes_text(row.long_cache_bytes[i]); },
-                   [=](Row row) { return row.long_cache_bytes[i].value(); }});
+    all.push_back(number_column<CostRow>(
+        "bytes at\n" + short_context(context) + " tokens", kBytesAt + std::to_string(context),
+        [=](Row row) { return row.long_cache_bytes[i].value(); }, binary_text));
   }
   return all;
 }
@@ -163,13 +158,13 @@ std::string tables(std::vector<CostRow> rows, const ModelSettings& config,
 
 // What a page draws of the attentions: each once, not in each of its forms.
 Json figures_of(const std::vector<CostRow>& rows, Index context, const CacheRounding& rounding) {
-  std::vector<DrawnCache> caches;
+  std::vector<NamedCache> caches;
   for (const CostRow& row : rows) {
-    if (row.trained) caches.push_back(drawn_cache(shown(row.attention), row.model, rounding));
+    if (row.trained) caches.push_back({shown(row.attention), row.cache});
   }
   std::set<Index> contexts(long_contexts().begin(), long_contexts().end());
   contexts.insert(context);
-  return cost_figures(caches, {contexts.begin(), contexts.end()}, 1, {});
+  return cost_figures(caches, rounding, {contexts.begin(), contexts.end()});
 }
 
 Json json_of(const std::vector<CostRow>& rows, Index layers, Index context,

@@ -43,7 +43,7 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
       static_cast<Index>(LanguageModel(plan, vocabulary).parameters().element_count());
   result.cache_bytes_per_token = kv_cache_bytes_per_token(plan);
   result.notes = attention_notes(plan);
-  result.cache = cache_layers(plan, {});
+  result.cache = cache_layers(cache_of(plan), {});
   for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
     const RunStatus& outcome = chosen.outcomes[i];
     if (outcome.result) {

@@ -158,7 +158,7 @@ void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roun
     if (next == rounded.size())
       rounded.push_back({.cache = name,
                          .cache_bytes_per_token = kv_cache_bytes_per_token(plan, rounding),
-                         .layers = cache_layers(plan, rounding)});
+                         .layers = cache_layers(cache_of(plan), rounding)});
     const std::vector<double>& figures = saved.get(name, [&]() -> std::vector<double> {
       try {
         const Evaluation result =

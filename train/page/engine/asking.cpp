@@ -81,7 +81,7 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohman
     steps[static_cast<std::size_t>(i)]["weights"] = weights_at(maps, given - 1 + i);
   return {{"text", vocabulary.decode(answer)},
           {"steps", steps},
-          {"cache", cache_layers(model.plan(), rounding)}};
+          {"cache", cache_layers(cache_of(model.plan()), rounding)}};
 }
 
 }  // namespace headcount::page

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/base/json.h"
-#include "models/cost.h"
+#include "models/config_cache.h"
 #include "nn/attention/kind.h"
 #include "train/cache_cost.h"
 #include "train/cost_figures.h"
@@ -38,7 +38,7 @@ Json cache_json(const LanguageModel& model) {
   const ModelPlan& plan = model.plan();
   return {{"bytes_per_token", kv_cache_bytes_per_token(plan)},
           {"bytes_at_context", kv_cache_bytes(plan, plan->context).value()},
-          {"layers", cache_layers(plan, {})}};
+          {"layers", cache_layers(cache_of(plan), {})}};
 }
 
 Json text_json(const Corpus& corpus) {
@@ -57,7 +57,7 @@ Json text_json(const Corpus& corpus) {
 }
 
 Json model_cost_json(const nlohmann::json& request) {
-  const ConfigCache own = read_config_cache(parse_json(request.at("config").get<std::string>()));
+  const ModelCache own = read_config_cache(parse_json(request.at("config").get<std::string>()));
   CostQuestion question;
   question.contexts = {whole_number(request, "context")};
   if (const std::string memory = request.value("memory", ""); !memory.empty())
@@ -66,7 +66,7 @@ Json model_cost_json(const nlohmann::json& request) {
       request.contains("kv_heads") ? own.with_kv_heads(whole_number(request, "kv_heads")) : own,
       question);
   return {{"text", cost.text(Format::text)},
-          {"figures", cost.figures(own.type)},
+          {"figures", cost.figures()},
           {"kv_heads", own.kv_heads()},
           {"heads", own.heads},
           {"context", own.context}};

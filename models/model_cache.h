@@ -1,0 +1,83 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/plan.h"
+#include "nn/attention/memory.h"
+
+/// The KV cache of a model: what each layer keeps of a sequence. It is that of a model that this
+/// program makes, or of a configuration (see config_cache.h).
+namespace headcount {
+
+/// What one layer keeps of one sequence.
+struct CachedLayer {
+  std::string kind;  ///< "full attention", "window of 4096", "state"; the name of a plan's kind
+  /// Rows, states and the inputs of convolutions.
+  std::vector<Kept> parts = {};
+  Index window = 0;  ///< newest tokens that keep rows of their own; 0: all tokens
+  /// Parts in engines that hold a latent as keys and values of all heads; empty: `parts`.
+  std::vector<Kept> expanded_parts = {};
+
+  /// Returns true if a part has rows of the newest tokens alone.
+  bool is_windowed(const Kept& kept) const {
+    return window > 0 && kept.block == 0 && !kept.per_sequence;
+  }
+  /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
+  double per_token() const;
+  double once() const;     ///< numbers of states and convolutions
+  Index kv_heads() const;  ///< that tensor parallelism can share out; 0: none
+};
+
+/// Numbers or bytes of one sequence, over all layers.
+struct CacheSizes {
+  Count growing;   ///< rows of all tokens
+  Count windowed;  ///< rows of the newest tokens
+  Count once;      ///< states and inputs of convolutions
+  Count total() const { return growing + windowed + once; }
+};
+
+/// Bytes of a number of a state in a cache of any type: states are never rounded.
+inline constexpr Index kStateBytes = sizeof(Real);
+/// Bytes of a number of `kept`, with its part of the scale of a group.
+double bytes_of_number(const Kept& kept, const CacheRounding& rounding);
+
+/// The cache of a model, layer by layer.
+struct ModelCache {
+  std::string type = {};  ///< `model_type` whose rules were used; a plan's attention
+  std::vector<CachedLayer> layers = {};
+  CacheType unrounded = CacheType::real;     ///< type of the rows of recent tokens
+  Index width = 0, heads = 0, head_dim = 0;  ///< of a configuration's attention; 0: it has none
+  Index context = 0;                         ///< positions of the model; 0: not said
+
+  CacheSizes numbers(Index tokens) const;  ///< after so many tokens
+  /// Bytes of the same. Throws ShapeError as row_bytes, and if they overflow 64 bits.
+  CacheSizes bytes(Index tokens, const CacheRounding& rounding) const;
+  /// Bytes that a token adds, before windows are full, without recent tokens.
+  double bytes_per_token(const CacheRounding& rounding) const;
+  /// Throws SettingError for a part of `rounding` that no layer keeps, ShapeError for a group that
+  /// does not divide its rows, expanded ones included.
+  void require_fit(const CacheRounding& rounding) const;
+  /// As CachedLayer::per_token, over all layers.
+  double per_token() const { return bytes_per_token(CacheType::real) / sizeof(Real); }
+  Index kv_heads() const;  ///< the most of a layer; 0: none has any
+  bool has_latents() const;
+  /// The model with its latents held as keys and values of all heads.
+  ModelCache expanded() const;
+  /// The model if its layers of most KV heads had `most`, others in proportion, rounded up.
+  ModelCache with_kv_heads(Index most) const;
+  /// The share of one of `shards` GPUs: KV heads are shared out, and copied where there are fewer
+  /// of them than GPUs; latents are copied; states are shared out by heads.
+  ModelCache of_shard(Index shards) const;
+};
+
+/// The cache of this program's model. A layer that reads another layer's cache keeps no rows.
+ModelCache cache_of(const ModelPlan& model);
+
+/// Bytes of the KV cache of one sequence of `context` tokens. Throws SettingError for a part of
+/// `rounding` that the model does not cache, ShapeError as ModelCache::bytes.
+Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheRounding& rounding = {});
+/// Bytes of the KV cache per token of a sequence as long as the model's context.
+double kv_cache_bytes_per_token(const ModelPlan& model, const CacheRounding& rounding = {});
+
+}  // namespace headcount
