@@ -17,24 +17,9 @@ std::vector<std::pair<std::string, std::string>> checkpoint_texts(const Language
 
 namespace {
 
-constexpr const char* kEmbedding = "model.embed_tokens.weight";
-constexpr const char* kHead = "lm_head.weight";
-
-const TensorView& tensor_of(const Safetensors& file, const std::string& name) {
-  try {
-    return file.at(name);
-  } catch (const DataError& error) {
-    if (!name.ends_with(".q_norm.weight")) throw;
-    throw DataError(error.what(),
-                    ". If it is of a version in which `qk-norm` was for fox alone, write "
-                    "fox:qk-norm=on for fox and off for qk-norm in each config.json, and remove "
-                    "SHA256SUMS");
-  }
-}
-
 void check_shapes_and_types(const Safetensors& file, const ParameterStore& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const TensorView& tensor = tensor_of(file, parameters.name({i}));
+    const TensorView& tensor = file.at(parameters.name({i}));
     const auto expected = parameters.shape({i}).extents();
     if (tensor.shape != expected) {
       throw DataError(tensor.source, ": ", tensor.name, " has shape ",
@@ -45,22 +30,14 @@ void check_shapes_and_types(const Safetensors& file, const ParameterStore& param
   }
 }
 
-// Throws DataError for a tensor that is no parameter of the model, unless it carries no information
-// of its own (see read_weights).
 void check_left_over(const Safetensors& file, const ParameterStore& parameters) {
   std::set<std::string_view> known;
   for (std::size_t i = 0; i < parameters.size(); ++i) known.insert(parameters.name({i}));
   for (const TensorView& tensor : file.tensors()) {
-    if (known.contains(tensor.name) || tensor.name.ends_with(".rotary_emb.inv_freq")) continue;
-    if (tensor.name == kHead) {
-      const TensorView& embedding = file.at(kEmbedding);
-      if (tensor.shape == embedding.shape && tensor.to_doubles() == embedding.to_doubles())
-        continue;
-      throw DataError(tensor.source, ": ", kHead, " differs from ", kEmbedding,
-                      ", but config.json ties both; set 'tie_word_embeddings' to false there");
-    }
-    throw DataError(tensor.source, ": ", tensor.name,
-                    " is no weight of the configured model; use the config.json of these weights");
+    if (!known.contains(tensor.name))
+      throw DataError(
+          tensor.source, ": ", tensor.name,
+          " is no weight of the configured model; use the config.json of these weights");
   }
 }
 

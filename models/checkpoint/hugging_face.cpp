@@ -15,8 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Key of config.json and the setting that has its value. A key that is not required may be absent
-// or null; the setting then has its default, which is also that of transformers.
+// Key of config.json and the setting that has its value; true and false stand for on and off. A key
+// that is not required may be absent or null; the setting then has its default, which is also that
+// of transformers.
 struct Key {
   const char *key, *setting;
   bool required = false;
@@ -38,7 +39,9 @@ std::vector<Key> common_keys_and(std::initializer_list<Key> more) {
                            {"num_attention_heads", "heads", true},
                            {"max_position_embeddings", "context", true},
                            {"rms_norm_eps", "norm-epsilon"},
-                           {"rope_theta", "rope-theta"}};
+                           {"rope_theta", "rope-theta"},
+                           {"tie_word_embeddings", "tie-embeddings"},
+                           {"attention_bias", "bias"}};
   keys.insert(keys.end(), more);
   return keys;
 }
@@ -80,14 +83,14 @@ constexpr const char* kOwnBlock = "headcount";
 // Keys that are read or checked one by one, do not change what the model computes, or follow from
 // other keys.
 constexpr std::string_view kOtherKeys =
-    "architectures model_type vocab_size headcount hidden_act tie_word_embeddings attention_bias "
-    "mlp_bias pretraining_tp num_key_value_heads rope_scaling rope_parameters rope_interleave "
-    "sliding_window use_sliding_window max_window_layers layer_types qk_head_dim "
-    "torch_dtype dtype transformers_version _name_or_path use_cache initializer_range return_dict "
-    "bos_token_id eos_token_id pad_token_id attention_dropout output_attentions "
-    "output_hidden_states first_k_dense_replace num_nextn_predict_layers aux_loss_alpha ep_size "
-    "moe_layer_freq moe_intermediate_size n_group topk_group topk_method n_routed_experts "
-    "n_shared_experts num_experts_per_tok norm_topk_prob routed_scaling_factor scoring_func";
+    "architectures model_type vocab_size headcount hidden_act mlp_bias pretraining_tp "
+    "num_key_value_heads rope_scaling rope_parameters rope_interleave sliding_window "
+    "use_sliding_window max_window_layers layer_types qk_head_dim torch_dtype dtype "
+    "transformers_version _name_or_path use_cache initializer_range return_dict bos_token_id "
+    "eos_token_id pad_token_id attention_dropout output_attentions output_hidden_states "
+    "first_k_dense_replace num_nextn_predict_layers aux_loss_alpha ep_size moe_layer_freq "
+    "moe_intermediate_size n_group topk_group topk_method n_routed_experts n_shared_experts "
+    "num_experts_per_tok norm_topk_prob routed_scaling_factor scoring_func";
 
 Index kept_heads(const ModelPlan& model) { return cache_parts(model->cycle.front()).front().heads; }
 
@@ -109,9 +112,10 @@ void choose_kind(Given& model, const Family& family, Index kv_heads) {
 void read_keys(const nlohmann::json& json, const Family& family, Given& model) {
   for (const Key& key : family.keys) {
     if (key.required && !json.contains(key.key)) throw DataError("'", key.key, "' is missing");
-    if (!json.contains(key.key) || json[key.key].is_null()) continue;
+    const nlohmann::json value = json.value(key.key, nlohmann::json());
+    if (value.is_null()) continue;
     try {
-      model.put(key.setting, json[key.key]);
+      model.put(key.setting, value.is_boolean() ? nlohmann::json(value ? "on" : "off") : value);
     } catch (const SettingError& error) {
       throw DataError("'", key.key, "': ", error.what());
     }
@@ -121,12 +125,6 @@ void read_keys(const nlohmann::json& json, const Family& family, Given& model) {
 void require_value(const nlohmann::json& json, const char* key, const nlohmann::json& value) {
   if (json.contains(key) && json[key] != value)
     refuse(key, json[key], "the models here have " + value.dump());
-}
-
-bool switch_of(const nlohmann::json& json, const char* key, bool otherwise) {
-  if (!json.contains(key) || json[key].is_null()) return otherwise;
-  if (!json[key].is_boolean()) refuse(key, json[key], "it must be true or false");
-  return json[key].get<bool>();
 }
 
 // Reads the RoPE block of config.json: rope_scaling in older versions of transformers, which says
@@ -169,11 +167,9 @@ void read_family(const nlohmann::json& json, const Family& family, Given& model)
   for (const auto& [key, value] : family.constants) require_value(json, key, value);
   for (const nlohmann::json& type : json.value("layer_types", nlohmann::json::array()))
     require_value({{"layer_types", type}}, "layer_types", "full_attention");
-  const bool bias = switch_of(json, "attention_bias", false);
-  model.put("tie-embeddings", switch_of(json, "tie_word_embeddings", false) ? "on" : "off");
-  model.put("bias", bias ? "on" : "off");
-  if (switch_of(json, "mlp_bias", bias) != bias)
-    refuse("mlp_bias", json["mlp_bias"], "biases are everywhere or nowhere here");
+  const nlohmann::json bias = json.value("mlp_bias", nlohmann::json());
+  if (!bias.is_null() && bias != (model.text("bias") == "on"))
+    refuse("mlp_bias", bias, "biases are everywhere or nowhere here");
 }
 
 constexpr const char* kGroups = "num_key_value_heads";
@@ -205,13 +201,14 @@ void read_deepseek(const nlohmann::json& json, Given& model) {
 Json keys_of(const Family& family, const ModelPlan& model, Index vocabulary) {
   Json json = {{"architectures", {family.architecture}}, {"model_type", family.model_type}};
   json["vocab_size"] = vocabulary;
-  for (const Key& key : family.keys) json[key.key] = model->settings[key.setting];
+  for (const Key& key : family.keys) {
+    const Json& value = model->settings[key.setting];
+    json[key.key] = value == "on" || value == "off" ? Json(value == "on") : value;
+  }
   // Without these keys, transformers assumes small ids, which are tokens of ordinary characters
   // here.
   for (const char* key : {"bos_token_id", "eos_token_id"}) json[key] = nullptr;
   json["hidden_act"] = "silu";
-  json["tie_word_embeddings"] = model->tie_embeddings;
-  json["attention_bias"] = model->bias;
   json["rope_scaling"] = nullptr;
   json["torch_dtype"] = sizeof(Real) == sizeof(float) ? "float32" : "float64";
   if (&family == &kLlama) json["mlp_bias"] = model->bias;
@@ -298,11 +295,7 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
     } else if (!json.contains(kOwnBlock)) {
       throw DataError("'headcount' is missing");
     }
-    if (json.contains(kOwnBlock)) {
-      nlohmann::json own = json[kOwnBlock];
-      if (own.is_object()) own.erase("dropout");  // earlier versions of headcount wrote it here
-      model.put(own);
-    }
+    if (json.contains(kOwnBlock)) model.put(json[kOwnBlock]);
     if (vocabulary < 1 || vocabulary > 0x110000)
       refuse("vocab_size", vocabulary, "there are 1 to 1114112 characters");
     return {resolve_model(model), vocabulary};

@@ -283,41 +283,6 @@ TEST_F(CheckpointFolder, WithALineMissingFromItsChecksumsIsRefused) {
   }
 }
 
-TEST_F(CheckpointFolder, IsReadWithTablesOfRotaryFrequencies) {
-  std::vector<TensorSource> changed = tensors_of(model_);
-  const std::vector<float> table = {1, 0.5F};
-  for (const char* name :
-       {"model.rotary_emb.inv_freq", "model.layers.0.self_attn.rotary_emb.inv_freq"})
-    changed.push_back({name, {2}, Dtype::f32, table.data()});
-  write_weights(changed);
-  EXPECT_EQ(load_error(), "no error");
-}
-
-TEST(TiedCheckpoint, IsReadWithAHeadThatIsTheEmbedding) {
-  const TemporaryFolder parent;
-  Given config = saved_config();
-  set(config, "tie-embeddings", true);
-  LanguageModel model(resolve_model(config), vocabulary().size());
-  model.initialize(3);
-  const fs::path folder = parent.path() / "tied";
-  save_checkpoint(folder, model, vocabulary());
-  fs::remove(folder / "SHA256SUMS");
-  std::vector<TensorSource> tensors = tensors_of(model);
-  tensors.push_back(tensors.front());
-  ASSERT_EQ(tensors.back().name, "model.embed_tokens.weight");
-  tensors.back().name = "lm_head.weight";
-  write_safetensors(folder / "model.safetensors", tensors);
-  EXPECT_EQ(message_of([&] { load_checkpoint(folder); }), "no error");
-  std::vector<Real> other(model.parameters().value({0}).begin(),
-                          model.parameters().value({0}).end());
-  other.back() += 1;
-  tensors.back().data = other.data();
-  write_safetensors(folder / "model.safetensors", tensors);
-  EXPECT_TRUE(
-      contains(message_of([&] { load_checkpoint(folder); }),
-               "lm_head.weight differs from model.embed_tokens.weight, but config.json ties both"));
-}
-
 // Checkpoint with its weights in two files, and the index that says which file has which.
 class ShardedFolder : public CheckpointFolder {
  protected:

@@ -102,15 +102,6 @@ TEST(HuggingFaceConfig, OfAPatternIsNoLlamaAndNoDeepseek) {
             "llama");
 }
 
-// Checkpoints of earlier versions say what dropout they were trained with.
-TEST(HuggingFaceConfig, IsReadWithTheDropoutOfATraining) {
-  json written = hugging_face_config(config_with({{"attention", "mqa/share"}}), 30);
-  const json plain = written;
-  written["headcount"]["dropout"] = 0.25;
-  EXPECT_EQ(read_hugging_face_config(written).model->settings,
-            read_hugging_face_config(plain).model->settings);
-}
-
 TEST(HuggingFaceConfig, IsReadAsTransformersWritesIt) {
   const NamedConfig read = read_hugging_face_config(llama());
   EXPECT_EQ(read.vocabulary, 65);

@@ -225,11 +225,7 @@ TEST(SafetensorsNumbers, IntegersKeepTheirSignsAndTheirRange) {
   EXPECT_EQ(integers("I64", 2, raw<std::int64_t>({least, 3})),
             (Integers{static_cast<double>(least), 3}));
   EXPECT_EQ(integers("I32", 1, raw<std::int32_t>({-7})), Integers{-7});
-  EXPECT_EQ(integers("U32", 1, raw<std::uint32_t>({~0u})), Integers{4294967295});
-  EXPECT_EQ(integers("I16", 1, raw<std::int16_t>({-2})), Integers{-2});
-  EXPECT_EQ(integers("U16", 1, raw<std::uint16_t>({65535})), Integers{65535});
   EXPECT_EQ(integers("U8", 2, "\x01\xff"), (Integers{1, 255}));
-  EXPECT_EQ(integers("I8", 1, "\xff"), Integers{-1});
 }
 
 TEST(SafetensorsNumbers, AnotherSizeOrTypeIsRefusedByName) {
