@@ -132,14 +132,6 @@ void check_paths(const CommandLine& line) {
   }
 }
 
-void print_attentions(bool patterns) {
-  std::cout << "\nAttentions, which headcount help NAME explains:\n  "
-            << joined(attention_kinds(), [](const AttentionKind* kind) { return kind->name; })
-            << '\n';
-  if (patterns)
-    std::cout << "Patterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
-}
-
 // Defaults of `text` for those of `settings` that help has shown.
 void print_defaults(const BuiltInCorpus& text, const SettingList& settings) {
   const nlohmann::json defaults = text.defaults();
@@ -242,10 +234,13 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
       print_defaults(*text, settings);
     }
   }
-  if (find_setting(settings, "layers") != nullptr) print_attentions(rare == 0);  // of whole models
-  std::cout << "\nExamples:\n" << command.examples;
+  const bool models = find_setting(settings, "layers") != nullptr;  // whole ones
+  if (models && rare == 0)
+    std::cout << "\nPatterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
+  std::cout << "\nExamples:\n" << command.examples << (models || rare > 0 ? "\n" : "");
+  if (models) std::cout << "headcount help mla explains an attention.\n";
   if (rare > 0)
-    std::cout << "\nheadcount " << command.name << " --help all lists " << rare << " more flags.\n";
+    std::cout << "headcount " << command.name << " --help all lists " << rare << " more flags.\n";
 }
 
 }  // namespace
