@@ -15,18 +15,11 @@ namespace {
 
 /// Cuts off what follows the first `size` characters of `part`, and returns it.
 TextPart cut_off(TextPart& part, Index size) {
-  TextPart rest;
-  const auto move_end = [size](auto& from, auto& to) {
-    if (std::ssize(from) <= size) return;
-    to.assign(from.begin() + size, from.end());
-    from.resize(size);
-  };
-  move_end(part.tokens, rest.tokens);
-  move_end(part.distances, rest.distances);
-  const auto first = std::ranges::lower_bound(part.starts, size);
-  for (auto start = first; start != part.starts.end(); ++start)
-    rest.starts.push_back(*start - size);
-  part.starts.erase(first, part.starts.end());
+  size = std::min(size, std::ssize(part.tokens));
+  TextPart rest = part.slice(size, std::ssize(part.tokens));
+  part.tokens.resize(size);
+  if (!part.distances.empty()) part.distances.resize(size);
+  std::erase_if(part.starts, [size](Index start) { return start >= size; });
   return rest;
 }
 
@@ -57,10 +50,18 @@ void number_characters(Corpus& corpus) {
 
 }  // namespace
 
-TextPart TextPart::first(Index characters) const {
-  TextPart part = *this;
-  if (characters > 0) cut_off(part, characters);
+TextPart TextPart::slice(Index begin, Index end) const {
+  TextPart part;
+  part.tokens.assign(tokens.begin() + begin, tokens.begin() + end);
+  if (!distances.empty()) part.distances.assign(distances.begin() + begin, distances.begin() + end);
+  for (const Index start : starts)
+    if (start >= begin && start < end) part.starts.push_back(start - begin);
   return part;
+}
+
+TextPart TextPart::first(Index characters) const {
+  const Index size = std::ssize(tokens);
+  return slice(0, characters > 0 ? std::min(characters, size) : size);
 }
 
 Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options) {
@@ -183,21 +184,15 @@ Index passages(const Corpus& corpus, Index length) {
   return std::max<Index>(1, std::ssize(part.tokens) / length);
 }
 
-namespace {
-
-// Passage number `number`, 1, 2, ..., without its nats.
-Passage cut_passage(const Corpus& corpus, Index number, Index length) {
-  const auto& [tokens, distances, starts] = corpus.validation;
-  Index begin = (number - 1) * length, end = std::ssize(tokens);
-  if (!starts.empty()) begin = starts[number - 1];
-  if (number < std::ssize(starts)) end = starts[number];
-  end = std::min(end, begin + length);
-  Passage passage;
-  passage.tokens.assign(tokens.begin() + begin, tokens.begin() + end);
-  if (!distances.empty())
-    passage.distances.assign(distances.begin() + begin, distances.begin() + end);
-  return passage;
+TextPart passage(const Corpus& corpus, Index number, Index length) {
+  const TextPart& part = corpus.validation;
+  const std::vector<Index>& starts = part.starts;
+  const Index begin = starts.empty() ? (number - 1) * length : starts[number - 1];
+  const Index end = number < std::ssize(starts) ? starts[number] : std::ssize(part.tokens);
+  return part.slice(begin, std::min(end, begin + length));
 }
+
+namespace {
 
 // The word that begins `text`, or its first character if that is no letter.
 std::string first_word(const std::string& text) {
@@ -208,21 +203,11 @@ std::string first_word(const std::string& text) {
 
 }  // namespace
 
-Passage passage(const Corpus& corpus, const CorpusOptions& options, Index number, Index length) {
-  Passage passage = cut_passage(corpus, number, length);
-  const BuiltInCorpus* const built_in = find_built_in(corpus.name);
-  if (built_in != nullptr && !built_in->hidden_answers) {
-    passage.nats = nats_of_characters(built_in->writer(options.own_of(*built_in)),
-                                      corpus.vocabulary.decode(passage.tokens));
-  }
-  return passage;
-}
-
 std::vector<StoryQuestion> story_questions(const Corpus& corpus, std::size_t count) {
   std::vector<StoryQuestion> questions;
   const Index stories = std::ssize(corpus.validation.starts);
   for (Index story = 0; story < stories && questions.size() < count; ++story) {
-    const auto [tokens, distances, nats] = cut_passage(corpus, story + 1, corpus.longest_story);
+    const auto [tokens, distances, starts] = passage(corpus, story + 1, corpus.longest_story);
     std::vector<Index> answers;
     for (Index i = 0; i < std::ssize(distances); ++i) {
       if (distances[i] != 0) answers.push_back(i);

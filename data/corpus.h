@@ -18,6 +18,8 @@ struct TextPart {
   std::vector<std::int32_t> distances;  ///< [characters]: see TextMarks
   std::vector<Index> starts;            ///< positions at which stories begin
 
+  /// Its characters in the half-open range [begin, end).
+  TextPart slice(Index begin, Index end) const;
   /// Its first `characters`; 0, or more than it has: all.
   TextPart first(Index characters) const;
 };
@@ -103,22 +105,12 @@ void keep_for_tuning(Corpus& corpus, Index characters);
 /// Throws DataError that names the characters which `vocabulary` lacks.
 void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary);
 
-/// Passage of a validation text, shown character by character.
-struct Passage {
-  std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> distances;  ///< [tokens] as in TextMarks; empty for files
-  /// [tokens]: -log p of each token under the corpus's grammar given the tokens before it, nats:
-  /// the least loss that a model can have on average. Empty for files and where answers are
-  /// hidden.
-  std::vector<double> nats;
-};
-
 /// Number of passages of up to `length` tokens in the validation part. In a built-in corpus a
 /// passage is one story, cut at `length`; in a file, passages are consecutive stretches.
 Index passages(const Corpus& corpus, Index length);
 
-/// Passage number `number`, 1 .. passages(corpus, length), of the corpus that `options` make.
-Passage passage(const Corpus& corpus, const CorpusOptions& options, Index number, Index length);
+/// Passage number `number`, 1 .. passages(corpus, length).
+TextPart passage(const Corpus& corpus, Index number, Index length);
 
 /// A question of a built-in text: a story up to an answer, and that answer.
 struct StoryQuestion {

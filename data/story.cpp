@@ -10,7 +10,7 @@
 namespace headcount {
 
 Chooser random_chooser(const RandomKey& key) {
-  return [key, counter = std::uint64_t{0}](std::uint64_t count, std::string_view) mutable {
+  return [key, counter = std::uint64_t{0}](std::uint64_t count) mutable {
     return random_below(key, counter++, count);
   };
 }
@@ -49,13 +49,13 @@ double hit_by_commonest(char right, const std::map<char, Index>& counts, double 
 Index StoryWriter::choose(Index count) {
   if (count == 1) return 0;
   story_.nats += std::log(static_cast<double>(count));
-  return static_cast<Index>(chooser_(static_cast<std::uint64_t>(count), story_.text));
+  return static_cast<Index>(chooser_(static_cast<std::uint64_t>(count)));
 }
 
 Index StoryWriter::choose_by_weight(std::span<const double> weights) {
   constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-  const auto part = static_cast<double>(chooser_(kParts, story_.text));
+  const auto part = static_cast<double>(chooser_(kParts));
   double left = all * (part + 0.5) / static_cast<double>(kParts);
   Index chosen = 0;
   while (chosen + 1 < std::ssize(weights) && left >= weights[chosen]) left -= weights[chosen++];
@@ -104,34 +104,6 @@ void StoryWriter::write_answer(std::string_view character, const Baselines& righ
   story_.distances.push_back(static_cast<std::int32_t>(position() - told));
   story_.text += character;
   story_.baselines += right;
-}
-
-std::vector<double> nats_of_characters(const StoryGrammar& write, std::string_view text) {
-  struct Choice {
-    std::uint64_t chosen, count;
-  };
-  std::vector<Choice> choices;  // made while the story begins as `text` does: an odometer
-  std::vector<double> probability(text.size() + 1);  // of stories that begin with so many bytes
-  do {
-    std::size_t made = 0;
-    const Story story = write([&](std::uint64_t count, std::string_view written) {
-      if (made == choices.size() && written.size() < text.size() && text.starts_with(written))
-        choices.push_back({0, count});
-      return made < choices.size() ? choices[made++].chosen : 0;
-    });
-    double p = 1;
-    for (const Choice& choice : choices) p /= static_cast<double>(choice.count);
-    const auto alike = std::ranges::mismatch(text, story.text).in1 - text.begin();
-    for (Index bytes = 0; bytes <= alike; ++bytes) probability[bytes] += p;
-    while (!choices.empty() && ++choices.back().chosen == choices.back().count) choices.pop_back();
-  } while (!choices.empty());
-  std::vector<double> nats;
-  for (auto at = text.begin(); at != text.end();) {
-    const double before = probability[at - text.begin()];
-    utf8::next(at, text.end());
-    nats.push_back(std::log(before / probability[at - text.begin()]));
-  }
-  return nats;
 }
 
 }  // namespace headcount

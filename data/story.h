@@ -14,10 +14,9 @@
 
 namespace headcount {
 
-/// Picks one of `count` equally likely alternatives: returns a number in 0 .. count - 1. `written`
-/// is the story so far. Generators make all their choices through it, so that all texts of a
-/// grammar can be enumerated.
-using Chooser = std::function<std::uint64_t(std::uint64_t count, std::string_view written)>;
+/// Picks one of `count` equally likely alternatives: returns a number in 0 .. count - 1. Generators
+/// make all their choices through it, so that all texts of a grammar can be enumerated.
+using Chooser = std::function<std::uint64_t(std::uint64_t count)>;
 
 /// Chooser that draws its numbers at `key`, counters 0, 1, 2, ...
 Chooser random_chooser(const RandomKey& key);
@@ -95,10 +94,5 @@ class StoryWriter {
   Story story_;
   std::map<std::string, Index, std::less<>> told_, answered_;  // how often names were
 };
-
-/// Information of each character of `text` in nats: -log of its probability given the characters
-/// before it. `text` is a story of the grammar, or the beginning of one; over a whole story the sum
-/// is Story::nats. Tries all choices of the grammar that write `text`.
-std::vector<double> nats_of_characters(const StoryGrammar& write, std::string_view text);
 
 }  // namespace headcount

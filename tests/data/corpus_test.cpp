@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <numeric>
 #include <string>
 #include <thread>
 
@@ -236,29 +235,21 @@ TEST(KeepForTuning, CutsATextWithoutStoriesAnywhere) {
 }
 
 TEST(Passage, IsAStoryOfABuiltInText) {
-  const CorpusOptions options = {.seed = 3, .characters = 5000};
   for (const std::string name : {"tales", "lookup"}) {
-    const Corpus corpus = load_corpus(name, options);
+    const Corpus corpus = load_corpus(name, {.seed = 3, .characters = 5000});
     const Index stories = passages(corpus, 100);
     ASSERT_EQ(stories, std::ssize(corpus.validation.starts));
     std::vector<std::int32_t> tokens, answers;
-    double nats = 0;
     for (Index number = 1; number <= stories; ++number) {
-      const Passage whole = passage(corpus, options, number, 1000);
-      ASSERT_EQ(whole.nats.size(), whole.tokens.size());
+      const TextPart whole = passage(corpus, number, 1000);
+      EXPECT_EQ(whole.starts, std::vector<Index>{0});
       tokens.insert(tokens.end(), whole.tokens.begin(), whole.tokens.end());
       answers.insert(answers.end(), whole.distances.begin(), whole.distances.end());
-      nats += std::accumulate(whole.nats.begin(), whole.nats.end(), 0.0);
     }
     EXPECT_EQ(tokens, corpus.validation.tokens);
     EXPECT_EQ(answers, corpus.validation.distances);
-    if (name == "tales") {
-      EXPECT_NEAR(nats / static_cast<double>(tokens.size()), *corpus.entropy_per_character, 1e-9);
-    }
-    const Passage cut = passage(corpus, options, 1, 10);
-    EXPECT_EQ(cut.tokens,
+    EXPECT_EQ(passage(corpus, 1, 10).tokens,
               std::vector(corpus.validation.tokens.begin(), corpus.validation.tokens.begin() + 10));
-    EXPECT_EQ(cut.nats.size(), 10u);
   }
 }
 
@@ -268,10 +259,10 @@ TEST(Passage, IsAStretchOfAFile) {
       load_corpus(folder.file("text", "abcdefghijklmnopqrst"), {.validation_fraction = 0.5});
   EXPECT_EQ(passages(corpus, 4), 2);
   EXPECT_EQ(passages(corpus, 100), 1);
-  const Passage second = passage(corpus, {}, 2, 4);
+  const TextPart second = passage(corpus, 2, 4);
   EXPECT_EQ(corpus.vocabulary.decode(second.tokens), "opqr");
-  EXPECT_TRUE(second.nats.empty() && second.distances.empty());
-  EXPECT_EQ(passage(corpus, {}, 1, 100).tokens, corpus.validation.tokens);
+  EXPECT_TRUE(second.starts.empty() && second.distances.empty());
+  EXPECT_EQ(passage(corpus, 1, 100).tokens, corpus.validation.tokens);
 }
 
 TEST(LoadedText, MayBeAPipe) {

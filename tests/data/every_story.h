@@ -25,7 +25,7 @@ inline std::vector<Possibility> every_story(const StoryGrammar& write) {
   do {
     std::size_t depth = 0;
     Possibility next;
-    next.story = write([&](std::uint64_t count, std::string_view) {
+    next.story = write([&](std::uint64_t count) {
       if (depth == wheels.size()) wheels.push_back({0, count});
       next.probability /= static_cast<double>(count);
       return wheels[depth++].position;

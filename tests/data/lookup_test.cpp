@@ -138,9 +138,8 @@ TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
   // Squares 0, 5, 10 of the first column, 1 and 6 of the second.
   const std::vector<std::uint64_t> choices = {0, 0, 4, 0, 8, 0, 0, 0, 3, 0};
   std::size_t next = 0;
-  const Story story = lookup(1)([&](std::uint64_t, std::string_view) {
-    return next < choices.size() ? choices[next++] : std::uint64_t{0};
-  });
+  const Story story = lookup(1)(
+      [&](std::uint64_t) { return next < choices.size() ? choices[next++] : std::uint64_t{0}; });
   const std::u32string line = decode_utf8(story.text, "lookup");
   std::map<int, int> columns;
   for (const Piece& piece : pieces(line)) ++columns[piece.x];

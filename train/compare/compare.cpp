@@ -57,7 +57,7 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
 }
 
 // Reads the passage with the weights of the first finished run.
-void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus& corpus,
+void read(const TextPart& passage, const NeededRuns::Chosen& chosen, const Corpus& corpus,
           VariantResult& result) {
   const auto finished = std::ranges::find_if(
       chosen.outcomes, [](const RunStatus& o) { return o.result.has_value(); });
@@ -198,7 +198,7 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
     }
     keep_for_tuning(corpus, tuning);
   }
-  Passage passage = passage_to_read(corpus, any.corpus, options.passage, context);
+  TextPart passage = passage_to_read(corpus, options.passage, context);
   if (options.question.reference.empty()) {
     const auto cache_bytes = [](const PlannedVariant& variant) {
       return kv_cache_bytes_per_token(variant.candidates.front().options.model);

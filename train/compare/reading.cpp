@@ -40,8 +40,7 @@ std::vector<double> losses_of(const LanguageModel& model, std::span<const std::i
 
 }  // namespace
 
-Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Index number,
-                        Index context) {
+TextPart passage_to_read(const Corpus& corpus, Index number, Index context) {
   const Index length = std::min(context + 1, kLongest), count = passages(corpus, length);
   if (number > count) {
     throw SettingError(
@@ -50,17 +49,17 @@ Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Inde
                                          : " stories",
         "; give 1 to ", count);
   }
-  return passage(corpus, options, number, length);
+  return passage(corpus, number, length);
 }
 
-std::size_t question_of(const Passage& passage) {
+std::size_t question_of(const TextPart& passage) {
   // The first character is read, not predicted.
   for (std::size_t i = passage.distances.size(); i-- > 1;)
     if (passage.distances[i] > 0) return i;
   return passage.tokens.size() - 1;
 }
 
-Json shown(const Passage& passage, const Corpus& corpus, Index number) {
+Json shown(const TextPart& passage, const Corpus& corpus, Index number) {
   Json characters = Json::array(), answers;
   for (const std::int32_t token : passage.tokens)
     characters.push_back(corpus.vocabulary.decode(std::span(&token, 1)));
@@ -70,11 +69,10 @@ Json shown(const Passage& passage, const Corpus& corpus, Index number) {
   return {{"number", number},
           {"characters", characters},
           {"answers", answers},
-          {"entropy", passage.nats.empty() ? Json() : rounded(passage.nats)},
           {"question", question_of(passage)}};
 }
 
-Json read_passage(const std::filesystem::path& folder, const Passage& passage,
+Json read_passage(const std::filesystem::path& folder, const TextPart& passage,
                   const Corpus& corpus) {
   const LoadedRun run = load_run(folder.string());
   if (!(run.vocabulary == corpus.vocabulary))

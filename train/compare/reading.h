@@ -9,24 +9,22 @@ namespace headcount {
 
 /// Passage `number` of the validation text, at most as long as the model's context and a page
 /// allow. Throws SettingError, naming `sample`, if no passage has that number.
-Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Index number,
-                        Index context);
+TextPart passage_to_read(const Corpus& corpus, Index number, Index context);
 
 /// Position in the passage of the character whose prediction the attention maps show: the last
 /// answer, or the last character.
-std::size_t question_of(const Passage& passage);
+std::size_t question_of(const TextPart& passage);
 
 /// The passage as results.json has it: its "number", "characters", positions of "answers" (null
-/// where the corpus marks none), their "entropy" under the corpus's grammar in nats, below which no
-/// model's loss can be on average (null for a file), and the position of the "question".
-nlohmann::ordered_json shown(const Passage& passage, const Corpus& corpus, Index number);
+/// where the corpus marks none), and the position of the "question".
+nlohmann::ordered_json shown(const TextPart& passage, const Corpus& corpus, Index number);
 
 /// How the run in `folder` reads the passage: {"seed", "losses" of its characters in nats, null for
 /// the first and for those that the loss does not count, "heads": by layer, none for a layer
 /// without scores, {"entropy", "weights"} of attention just before the question}. Weights and
 /// losses have four decimals. Throws DataError if the weights are absent or their vocabulary is
 /// not that of `corpus`.
-nlohmann::ordered_json read_passage(const std::filesystem::path& folder, const Passage& passage,
+nlohmann::ordered_json read_passage(const std::filesystem::path& folder, const TextPart& passage,
                                     const Corpus& corpus);
 
 }  // namespace headcount

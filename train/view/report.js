@@ -27,24 +27,22 @@ const key = (shades, unit, decimals, name = "") => `<p class="key${name}">${shad
 const passageFigure = (caption, name, text) =>
   `<figure><figcaption>${caption}</figcaption><pre class="text${name}">${text}</pre></figure>\n`;
 
-// Passage of the validation part as each attention reads it: loss minus the entropy of the grammar.
+// Passage of the validation part as each attention reads it.
 function lossSection({ passage }, readers, r) {
-  const { characters, entropy, question } = passage, answers = passage.answers ?? [];
+  const { characters, question } = passage, answers = passage.answers ?? [];
   const asked = answers.includes(question), only = onlyAnswers(r);
   const figures = readers.map(({ spec, reading: { losses } }) => {
-    const values = losses.map((loss, at) => loss === null ? NaN : loss - (entropy?.[at] ?? 0));
+    const values = losses.map((loss) => loss ?? NaN);
     const meanText = (some) => signedText(mean(some.filter(Number.isFinite)), 3);
     const text = `${meanText(values)} nats ${only ? "an answer" : "a character"}` +
       (asked && !only ? `, ${meanText(answers.map((at) => values[at]))} an answer` : "");
-    const hovers = losses.map((loss, at) => loss === null ? "" : `${numberText(loss, 3)} nats` +
-      (entropy ? `, ${numberText(entropy[at], 3)} of them the grammar's` : ""));
+    const hovers = losses.map((loss) => loss === null ? "" : `${numberText(loss, 3)} nats`);
     return passageFigure(`<strong>${escaped(spec)}</strong> ${text}`, "",
       shadedText(characters, values, kLossShades, { hovers, answers }));
   });
   return section("Where the loss arises", element("p", `Passage ${passage.number} of the ` +
     "validation part, as the first seed of each attention reads it. The darker a character, the " +
-    "more nats the model loses on it" +
-    (entropy ? " beyond the entropy of the grammar, which no model can avoid." : ".") +
+    "more nats the model loses on it." +
     (asked ? " Underlined characters are answers: only earlier text determines them." : "") +
     (only ? " The loss counts answers only." : "")) +
     `${key(kLossShades, "nats", 1)}<div class="readings">\n${figures.join("")}</div>\n`);

@@ -70,7 +70,7 @@ function randomResults(count) {
     command: "headcount compare </pre>", machine: "m", version: "v", machine_hours: 1, notes: [],
       variants,
     passage: { number: 1, characters: ["<", "\n", "b"], answers: random() < 0.5 ? null : [2],
-      entropy: null, question: 2 } };
+      question: 2 } };
 }
 
 for (let i = 0; i < 200; ++i) {
