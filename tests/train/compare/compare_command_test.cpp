@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "train/compare/results.h"
 #include "train/compare/small_comparison.h"
@@ -33,21 +34,6 @@ TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
   EXPECT_EQ(r["variants"][1]["kv_cache_bytes_per_token"], 64);
   EXPECT_EQ(r["command"],
             "headcount compare " + kSmallComparison + " --attention mha,mqa --seeds 2 --out c");
-}
-
-TEST(CompareCommand, SaysOnHowMuchOfTheTextItEvaluatedWhereThatIsLimited) {
-  const TrainFolder folder;
-  const ProgramResult all = compare(folder, "--attention mha,mqa --seeds 2 --out c --quiet");
-  EXPECT_EQ(all.out.find("Evaluated on"), std::string::npos);
-  const std::string limited = "--attention mha,mqa --seeds 2 --quiet --eval-characters 30 --out ";
-  const ProgramResult result = compare(folder, limited + "d");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const std::string note = "Evaluated on the first 30 characters of the validation part";
-  EXPECT_NE(result.out.find(note), std::string::npos) << result.out;
-  EXPECT_NE(folder.contents("d/report.html").find(note), std::string::npos);
-  EXPECT_EQ(results(folder, "d")["evaluated_characters"], 30);
-  EXPECT_EQ(results(folder, "c")["evaluated_characters"], 0);
-  EXPECT_EQ(results(folder, "d")["config"]["eval-characters"], 30);
 }
 
 // One training, evaluated as `eval` does through each cache; parts that mla lacks give it no row.
@@ -124,33 +110,6 @@ TEST(CompareCommand, LeavesResultsThatAreReadBackWhole) {
   EXPECT_EQ(folder.contents("again/report.html"), folder.contents("c/report.html"));
 }
 
-TEST(CompareCommand, EndsWithTheVerdict) {
-  const TrainFolder folder;
-  const ProgramResult result =
-      compare(folder, kLearning + "--attention mqa,mha --seeds 4 --out c --tolerance 0.3");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const std::string verdict = results(folder, "c")["verdict"]["text"];
-  EXPECT_TRUE(verdict.starts_with("mqa is enough: 50 % of mha's KV cache, at ")) << verdict;
-  EXPECT_TRUE(result.out.ends_with("report c/report.html\nverdict: " + verdict + "\n"))
-      << result.out;
-}
-
-TEST(CompareCommand, JudgesByAnswersWhereTheLossCountsNothingElse) {
-  const TrainFolder folder;
-  const std::string lookups = "--attention mha,mqa --data lookup --context 16 --out ";
-  const ProgramResult result = compare(folder, lookups + "c");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  for (const char* column : {"points lost", "above floor", "answers right %"})
-    EXPECT_NE(result.out.find(column), std::string::npos) << result.out;
-  EXPECT_TRUE(results(folder, "c")["variants"][0].contains("answer_accuracy_mean"));
-  EXPECT_EQ(results(folder, "c")["verdict"]["metric"], "answers");
-  EXPECT_EQ(results(folder, "c")["verdict"]["tolerance"], 5);
-  EXPECT_EQ(results(folder, "c")["seeds"].size(), 5u);
-  ASSERT_EQ(compare(folder, lookups + "c2 --metric loss --warmup 0").exit_code, 0);
-  EXPECT_EQ(results(folder, "c2")["verdict"]["metric"], "loss");
-  EXPECT_EQ(results(folder, "c2")["seeds"].size(), 3u);
-}
-
 // Nothing is enough that learned nothing, and no difference between such models is one.
 TEST(CompareCommand, DecidesNothingBesideAReferenceThatLearnedNothing) {
   const TrainFolder folder;
@@ -165,10 +124,13 @@ TEST(CompareCommand, DecidesNothingBesideAReferenceThatLearnedNothing) {
     EXPECT_TRUE(result.out.ends_with("verdict: " + text + "\n")) << result.out;
     return text;
   };
-  const std::string lookups = "--data lookup --seeds 5 --steps 5 ";
+  const std::string lookups = "--data lookup --steps 5 ";
   EXPECT_EQ(verdict(lookups),
             "nothing can be decided: the 5 steps are fewer than the warm-up of 20; train "
             "longer or shorten the warm-up");
+  EXPECT_EQ(results(folder, "c")["verdict"]["metric"], "answers") << "its loss counts no other";
+  EXPECT_EQ(results(folder, "c")["verdict"]["tolerance"], 5);
+  EXPECT_EQ(results(folder, "c")["seeds"].size(), 5u);
   const std::string unlearned = verdict(lookups + "--warmup 0 --tolerance 90");
   EXPECT_TRUE(unlearned.starts_with("nothing can be decided: mha, the reference, has "))
       << unlearned;
@@ -179,17 +141,6 @@ TEST(CompareCommand, DecidesNothingBesideAReferenceThatLearnedNothing) {
   EXPECT_NE(pairs.find("a bigram model has "), std::string::npos) << pairs;
   EXPECT_TRUE(pairs.ends_with("lower the tolerance")) << pairs;  // 100 nats
   EXPECT_EQ(results(folder, "c")["seeds"].size(), 2u) << "more seeds do not teach it more";
-}
-
-TEST(CompareCommand, ShortensAWarmUpThatIsLongerThanTheRunAndSaysSo) {
-  const TrainFolder folder;
-  const ProgramResult result =
-      compare(folder, "--attention mha,mqa --seeds 2 --steps 40 --warmup 50 --out c");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("The warm-up of 50 steps is longer than the run of 40 steps; it is "
-                            "shortened to a tenth of the run.\n"),
-            std::string::npos)
-      << result.out;
 }
 
 TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {
@@ -209,6 +160,13 @@ TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {
   EXPECT_EQ(r["verdict"]["metric"], "steps");
   EXPECT_EQ(r["config"]["context"], 32);
   EXPECT_EQ(r["answer_baselines"]["guesser"], 1 / 256.0);
+  // Other texts are asked for their loss, on three seeds.
+  ASSERT_EQ(compare(folder, "--out d --quiet").exit_code, 0);
+  const json other = results(folder, "d");
+  EXPECT_EQ(other["seeds"], json({1, 2, 3}));
+  EXPECT_EQ(other["variants"].size(), 4u);
+  EXPECT_EQ(other["variants"][3]["spec"], "mla");
+  EXPECT_EQ(other["verdict"]["metric"], "loss");
 }
 
 TEST(CompareCommand, ByStepsEndsRunsThatHaveLearned) {
@@ -240,27 +198,36 @@ TEST(CompareCommand, ByStepsEndsRunsThatHaveLearned) {
   EXPECT_NE(refused.err.find("take --metric steps"), std::string::npos) << refused.err;
 }
 
-TEST(CompareCommand, AsksOtherTextsForTheirLossOnThreeSeeds) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--out c --quiet").exit_code, 0);
-  const json r = results(folder, "c");
-  EXPECT_EQ(r["seeds"], json({1, 2, 3}));
-  EXPECT_EQ(r["variants"].size(), 4u);
-  EXPECT_EQ(r["variants"][3]["spec"], "mla");
-  EXPECT_EQ(r["verdict"]["metric"], "loss");
-}
-
-TEST(CompareCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
-  const TrainFolder folder;
-  const ProgramResult result = compare(
-      folder, "--attention mha,mqa --seeds 2 --data tales --dim 2 --heads 1 --steps 1 --out c");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_NE(result.out.find("characters do not fit into the context of 16"), std::string::npos);
-  EXPECT_EQ(result.out.find("above floor"), std::string::npos) << result.out;
-  EXPECT_EQ(result.out.find("ceiling"), std::string::npos) << result.out;
-  EXPECT_TRUE(results(folder, "c")["entropy_per_character"].is_null());
-  EXPECT_NE(folder.contents("c/report.html").find("do not fit into the context of 16"),
-            std::string::npos);
+// What a reader must know of a comparison stands in its output, its report and its results.
+TEST(CompareCommand, SaysWhatItsSettingsMeanForItsResults) {
+  const struct {
+    std::string flags, shown;
+    std::vector<std::string> missing = {};
+    int exit_code = 0;
+  } cases[] = {
+      {"--steps 1", "", {"Evaluated on"}},
+      {"--eval-characters 30", "Evaluated on the first 30 characters of the validation part"},
+      {"--steps 40 --warmup 50",
+       "The warm-up of 50 steps is longer than the run of 40 steps; it is shortened to a tenth of "
+       "the run."},
+      {"--data tales --dim 2 --heads 1 --steps 1",
+       "characters do not fit into the context of 16",
+       {"above floor", "ceiling"}},
+      {"--lr 100 --grad-clip 0 --steps 40 --warmup 0", "became", {}, kDiverged},
+  };
+  for (const auto& c : cases) {
+    const TrainFolder folder;
+    const ProgramResult result =
+        compare(folder, "--attention mha,mqa --seeds 2 --out c " + c.flags);
+    EXPECT_EQ(result.exit_code, c.exit_code) << result.err;
+    for (const std::string& text : {result.out, folder.contents("c/report.html")})
+      EXPECT_NE(text.find(c.shown), std::string::npos) << c.flags << "\n" << text;
+    for (const std::string& text : c.missing)
+      EXPECT_EQ(result.out.find(text), std::string::npos) << c.flags << "\n" << result.out;
+    const json r = results(folder, "c");
+    EXPECT_EQ(r["evaluated_characters"], c.shown.starts_with("Evaluated on") ? 30 : 0);
+    EXPECT_TRUE(r["entropy_per_character"].is_null());
+  }
 }
 
 TEST(CompareCommand, ReportsAFailedRunAndGoesOn) {
@@ -274,15 +241,6 @@ TEST(CompareCommand, ReportsAFailedRunAndGoesOn) {
   EXPECT_EQ(r["variants"][0]["seeds"], json({2}));
   EXPECT_EQ(r["variants"][1]["seeds"], json({1, 2}));
   EXPECT_EQ(folder.contents("c/runs/mha/seed-1"), "not a folder");
-}
-
-TEST(CompareCommand, SaysThatRunsDiverged) {
-  const TrainFolder folder;
-  const ProgramResult result = compare(
-      folder, "--attention mha,mqa --seeds 2 --lr 100 --grad-clip 0 --steps 40 --warmup 0 --out c");
-  EXPECT_EQ(result.exit_code, 4) << result.out;
-  EXPECT_NE(result.out.find("became"), std::string::npos) << result.out;
-  EXPECT_TRUE(folder.has("c/report.html"));
 }
 
 TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
@@ -342,10 +300,7 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--tolerance -1", "--tolerance must be"},
       {"--metric speed", "--metric must be"},
       {"--metric answers", "--metric answers: text.txt marks no answers"},
-      {"--attention gqa --match kv=100", "the nearest possible is kv=128"},
-      {"--match half", "--match must be none, params or kv=BYTES"},
       {"--sweep lr=1e-3,fast", "--lr must be a number, is 'fast'"},
-      {"--attention mha,mqa --sweep kv-heads=1,2", "--sweep kv-heads changes nothing for mha"},
       {"--sweep lr=1e-3,1e-2 --lr 0.5",
        "--lr 0.5 changes nothing: --attention mha,gqa,mqa,mla or --sweep sets another lr"},
       {"--positions learned --rope-theta 5",

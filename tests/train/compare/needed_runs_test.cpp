@@ -145,13 +145,6 @@ TEST(NeededRuns, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
   EXPECT_EQ(runs_with(0.995), 12) << "one more seed of both";
 }
 
-TEST(NeededRuns, AddsNoSeedWhereNoneCanDecide) {
-  const auto all = variants({"mha", "mla"});
-  const NeededRuns plan = needed_runs(all, question(3, 8), 0, 100);
-  EXPECT_EQ(taken(plan, kLosses, false).size(), 6u);
-  EXPECT_EQ(taken(plan, kLosses, true, true).size(), 6u);
-}
-
 TEST(NeededRuns, TellsWhatEachCandidateIsChosenBy) {
   const auto all = with_two_rates({"mla"});
   const NeededRuns plan = needed_runs(all, question(2, 2));
@@ -199,55 +192,34 @@ TEST(NeededRuns, TakesTheToleranceFromTheControl) {
   EXPECT_EQ(seeds(102), 8) << "a quarter of 2 is what gqa loses";
 }
 
-TEST(NeededRuns, EndsWithTheLastSeedOfTheRange) {
-  const auto all = variants({"mha", "mla"});
-  const NeededRuns plan = needed_runs(all, question(3, 8));
-  EXPECT_EQ(taken(plan, kLosses, false).size(), 16u);
-}
-
-TEST(NeededRuns, TakesAllSeedsWhereTheirNumberIsFixed) {
-  const auto all = variants({"mha", "mqa", "gqa"});
-  const NeededRuns plan = needed_runs(all, question(8, 8));
-  EXPECT_EQ(taken(plan, kLosses, false).size(), 24u);
-}
-
-TEST(NeededRuns, TakesTheSameRunsWhateverEndsFirst) {
-  const auto all = variants({"mha", "mqa", "gqa", "mla"});
-  for (const std::size_t reference : {0, 3}) {
-    const NeededRuns plan = needed_runs(all, question(3, 8), reference);
-    const auto runs = taken(plan, kLosses, false);
-    EXPECT_EQ(taken(plan, kLosses, true), runs) << reference;
-    EXPECT_EQ(taken(plan, kLosses, false, true), runs) << reference;
-    EXPECT_EQ(taken(plan, kLosses, true, true), runs) << reference;
-  }
-}
-
-TEST(NeededRuns, GivesUpWhatFailsOnEverySeed) {
+// Each of these is the same whatever run ends first, and with runs that idle jobs begin.
+TEST(NeededRuns, TakesAsManySeedsAsDecideUpToTheLast) {
   Losses losses = kLosses;
-  losses["mla"].assign(8, kFailed);
-  const auto all = variants({"mha", "mla"});
-  EXPECT_EQ(taken(needed_runs(all, question(3, 8)), losses, false).size(), 6u);
-  // The comparison stops if every run of the reference fails.
-  EXPECT_EQ(taken(needed_runs(all, question(3, 8), 1), losses, false).size(), 6u);
-}
-
-TEST(NeededRuns, AddsNoSeedToLossesOfWhichOneDiverged) {
-  Losses losses = kLosses;
-  const auto all = variants({"mha", "mla"});
-  losses["mla"][1] = kFailed;
-  EXPECT_EQ(taken(needed_runs(all, question(3, 8)), losses, false).size(), 16u);
-  losses["mla"][1] = kDiverged;
-  EXPECT_EQ(taken(needed_runs(all, question(3, 8)), losses, false).size(), 6u);
-}
-
-TEST(NeededRuns, CountsNoSeedBehindTheOneAtWhichItGivesUp) {
-  Losses losses = kLosses;
-  const auto all = variants({"mha", "mla"});
+  const auto expect_runs = [&](const std::vector<std::string>& names, const Question& question,
+                               std::size_t runs, std::size_t reference = 0, Index warmup = 0) {
+    const auto all = variants(names);
+    const NeededRuns plan = needed_runs(all, question, reference, warmup);
+    const auto first = taken(plan, losses, false);
+    EXPECT_EQ(first.size(), runs) << names.back();
+    EXPECT_EQ(taken(plan, losses, true), first);
+    EXPECT_EQ(taken(plan, losses, false, true), first);
+    EXPECT_EQ(taken(plan, losses, true, true), first);
+  };
+  expect_runs({"mha", "mla"}, question(3, 8), 16);         // never clear
+  expect_runs({"mha", "mqa", "gqa"}, question(8, 8), 24);  // a fixed number
+  expect_runs({"mha", "mla"}, question(3, 8), 6, 0, 100);  // the warm-up lets nothing be decided
+  expect_runs({"mha", "mqa", "gqa", "mla"}, question(3, 8), 24);
+  expect_runs({"mha", "mqa", "gqa", "mla"}, question(3, 8), 26, 3);
   for (const double lost : {kFailed, kDiverged}) {
-    losses["mla"].assign(8, lost);
-    const NeededRuns plan = needed_runs(all, question(3, 8));
-    EXPECT_EQ(taken(plan, losses, true, true), taken(plan, losses, false));
+    losses["mla"].assign(8, lost);  // on every seed; the comparison stops if it is the reference
+    for (const std::size_t reference : {0, 1})
+      expect_runs({"mha", "mla"}, question(3, 8), 6, reference);
   }
+  losses["mla"] = kLosses.at("mla");
+  losses["mla"][1] = kFailed;
+  expect_runs({"mha", "mla"}, question(3, 8), 16);
+  losses["mla"][1] = kDiverged;  // losses of which one diverged stay open
+  expect_runs({"mha", "mla"}, question(3, 8), 6);
 }
 
 TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {

@@ -240,13 +240,20 @@ VariantResult swept(const std::string& spec, std::size_t chosen,
 }
 
 TEST(Sweep, IsATableWithAWarningAtTheEndsOfTheRange) {
-  ComparisonResult r = comparison_of(2.4);
-  r.sweep = "lr=1e-4,1e-3,1e-2";
-  const std::vector<std::string> values = {"1e-4", "1e-3", "1e-2"};
-  r.variants = {swept("mha", 0, values), swept("gqa2", 1, values), swept("mqa", 2, values)};
+  const std::vector<std::string> rates = {"1e-4", "1e-3", "1e-2"};
+  const std::vector<VariantResult> all = {swept("mha", 0, rates), swept("gqa2", 1, rates),
+                                          swept("mqa", 2, rates)};
+  const auto compared = [&](const std::string& sweep, std::vector<VariantResult> variants) {
+    ComparisonResult r = comparison_of(2.4);
+    r.sweep = sweep;
+    r.variants = std::move(variants);
+    summarize(r);
+    return r;
+  };
+  ComparisonResult r = compared("lr=1e-4,1e-3,1e-2", all);
+  EXPECT_EQ(comparison_json(r)["variants"][0]["sweep"][1]["loss"], 2.25);
   r.variants[1].swept[2].loss.reset();
-  summarize(r);
-  const std::string table = comparison_table(r);
+  std::string table = comparison_table(r);
   for (const char* text :
        {"lr 1e-4   lr 1e-3   lr 1e-2\n", "mha        2.0000 *  2.2500    2.5000",
         "gqa2       2.0000    2.2500 *    failed",
@@ -255,29 +262,16 @@ TEST(Sweep, IsATableWithAWarningAtTheEndsOfTheRange) {
         "on the first tenth of the training text, on which no run was trained.\n"})
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
   EXPECT_EQ(table.find("gqa2 has"), std::string::npos) << table;
-  EXPECT_EQ(comparison_json(r)["variants"][0]["sweep"][1]["loss"], 2.25);
-}
-
-TEST(Sweep, SaysWhereNoValueOfItFinished) {
-  ComparisonResult r = comparison_of(2.4);
-  r.sweep = "lr=5,10";
-  r.variants = {swept("mha", 0, {"5", "10"}), swept("mqa", 0, {"5", "10"})};
-  for (SweptValue& value : r.variants[1].swept) value.loss.reset();
-  summarize(r);
-  const std::string table = comparison_table(r);
+  for (SweptValue& value : r.variants[2].swept) value.loss.reset();
+  table = comparison_table(r);
   EXPECT_NE(table.find("No run of mqa finished at any lr.\n"), std::string::npos) << table;
   EXPECT_EQ(table.find("mqa has the"), std::string::npos) << table;
-}
-
-TEST(Sweep, WarnsOfNoEndWhereValuesAreWordsOrNothingIsBelow) {
+  // No end where values are words, or where nothing is below.
   for (const std::vector<std::string>& values :
        {std::vector<std::string>{"rms", "layer"}, {"0", "0.1"}}) {
-    ComparisonResult r = comparison_of(2.4);
-    r.sweep = "norm=" + values[0] + "," + values[1];
-    r.variants = {swept("mha", 0, values), swept("mqa", 0, values)};
-    summarize(r);
-    EXPECT_EQ(comparison_table(r).find("value may be better"), std::string::npos)
-        << comparison_table(r);
+    table = comparison_table(compared("norm=" + values[0] + "," + values[1],
+                                      {swept("mha", 0, values), swept("mqa", 0, values)}));
+    EXPECT_EQ(table.find("value may be better"), std::string::npos) << table;
   }
 }
 

@@ -8,7 +8,9 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/files.h"
+#include "data/built_in.h"
 #include "train/compare/made_results.h"
+#include "train/compare/premises.h"
 #include "train/compare/verdict.h"
 
 namespace headcount {
@@ -51,16 +53,9 @@ TEST(ComparisonSummary, PairsDifferencesBySeed) {
   // Differences use the seeds that both finished.
   EXPECT_NEAR(r.variants[2].difference->mean, (0.2 + 0.5) / 2, 1e-12);
   EXPECT_FALSE(r.variants[4].difference);
-}
-
-TEST(ComparisonSummary, FindsTheParetoFront) {
-  ComparisonResult r = result();
+  r.question.intervals = false;
   summarize(r);
-  EXPECT_TRUE(r.variants[0].pareto);   // least loss
-  EXPECT_FALSE(r.variants[1].pareto);  // mla has less cache and less loss
-  EXPECT_FALSE(r.variants[2].pareto);
-  EXPECT_TRUE(r.variants[3].pareto);
-  EXPECT_FALSE(r.variants[4].pareto);  // never finished
+  for (const VariantResult& v : r.variants) EXPECT_FALSE(v.loss.half_width) << v.spec;
 }
 
 // mqa has only the seeds that decided it, and the later ones are easy.
@@ -103,30 +98,25 @@ TEST(ComparisonSummary, SaysWhereNoSeedWasFinishedByAll) {
   EXPECT_NE(comparison_table(r).find("No seed was finished by all attentions"), std::string::npos);
 }
 
-TEST(ComparisonSummary, ComparesLossesOfTheParetoFrontBySeed) {
+TEST(ComparisonSummary, FindsTheParetoFront) {
+  const auto front = [](ComparisonResult r) {
+    summarize(r);
+    std::vector<bool> marks;
+    for (const VariantResult& v : r.variants) marks.push_back(v.pareto);
+    return marks;
+  };
+  // mla has less cache and less loss than gqa2 and mqa; latent-bias never finished.
+  EXPECT_EQ(front(result()), (std::vector{true, false, false, true, false}));
+  ComparisonResult equal = result();
+  equal.variants = {measured_variant("mha", 8, {run(1, 2), run(2, 2)}),
+                    measured_variant("gqa", 8, {run(1, 2), run(2, 2)})};
+  EXPECT_EQ(front(equal), (std::vector{true, true}));
+  // By seed: no seed of mqa has less loss than mha, both have less than gqa2.
   ComparisonResult r = of_different_seeds();
-  summarize(r);
-  EXPECT_TRUE(r.variants[0].pareto) << "no seed of mqa has less loss";
-  EXPECT_FALSE(r.variants[1].pareto) << "mqa has less loss on both seeds, and no more cache";
-  EXPECT_TRUE(r.variants[2].pareto);
-}
-
-// As the means beside it, so that the front never rises.
-TEST(ComparisonSummary, FindsTheParetoFrontOnTheCommonSeeds) {
-  ComparisonResult r = of_different_seeds();
+  EXPECT_EQ(front(r), (std::vector{true, false, true}));
+  // On the common seeds, as the means beside it, so that the front never rises.
   for (RunResult& run : r.variants[1].runs) run.validation_loss -= run.seed <= 2 ? 0.2 : 0;
-  summarize(r);
-  EXPECT_GT(r.variants[0].loss.mean, r.variants[1].loss.mean);
-  EXPECT_FALSE(r.variants[0].pareto) << "gqa2 has less loss on seeds 1 and 2, which all have";
-}
-
-TEST(ComparisonSummary, PutsEqualVariantsOnTheFrontTogether) {
-  ComparisonResult r = result();
-  r.variants = {measured_variant("mha", 8, {run(1, 2), run(2, 2)}),
-                measured_variant("gqa", 8, {run(1, 2), run(2, 2)})};
-  summarize(r);
-  EXPECT_TRUE(r.variants[0].pareto);
-  EXPECT_TRUE(r.variants[1].pareto);
+  EXPECT_FALSE(front(r)[0]) << "gqa2 has less loss on seeds 1 and 2, which all have";
 }
 
 TEST(ComparisonSummary, LeavesOutTheSpeedsOfOtherBuildsAndMachines) {
@@ -155,13 +145,6 @@ TEST(ComparisonSummary, TellsOfFailedRunsThatNoAttentionHas) {
             (std::vector<std::string>{"2 runs at values that the sweep did not choose failed."}));
 }
 
-TEST(ComparisonSummary, LeavesIntervalsOutWhereTheyAreNotWanted) {
-  ComparisonResult r = result();
-  r.question.intervals = false;
-  summarize(r);
-  for (const VariantResult& v : r.variants) EXPECT_FALSE(v.loss.half_width) << v.spec;
-}
-
 TEST(ComparisonTable, SaysHowEachComparesWithTheReference) {
   ComparisonResult r = result();
   summarize(r);
@@ -171,9 +154,53 @@ TEST(ComparisonTable, SaysHowEachComparesWithTheReference) {
   EXPECT_NE(header.find("minus mha     verdict"), std::string::npos) << header;
   EXPECT_NE(gqa.find("+0.1000 +- 0.0000  not enough"), std::string::npos) << gqa;
   EXPECT_NE(mqa.find(" open "), std::string::npos) << mqa;
-  EXPECT_EQ(failed.substr(0, 11), "latent-bias");
+  EXPECT_TRUE(failed.starts_with("latent-bias    1000             5120      0 ")) << failed;
+  EXPECT_NE(comparison_csv(r).find("\r\nlatent-bias,\"\",0,1000,5120,,,,,,,,"), std::string::npos)
+      << comparison_csv(r);
   EXPECT_NE(comparison_table(r).find("latent-bias, seed 1: the loss became NaN at step 3\n"),
             std::string::npos);
+}
+
+// The share at which runs that are compared by steps end, on any text.
+TEST(Learned, IsTheShareOfAnswersAtWhichRunsEnd) {
+  EXPECT_EQ(runs_that_learned(answering("mha", 1, {0.949, 0.95, 1})), 2);
+  EXPECT_EQ(find_built_in("recall")->defaults().at("stop-at-answers"), 100 * kLearned);
+}
+
+// One threshold makes no two clusters: some of these are just below it, and all are within a point
+// of the reference. Nor does a seed far away keep the others from being counted.
+TEST(Learned, DecidesNothingAndWithholdsNoInterval) {
+  for (const double last : {0.99, 0.3}) {
+    ComparisonResult r = result();
+    r.question.metric = Metric::answers;
+    r.question.tolerance = 8;
+    r.question.seeds = {8, 8};
+    r.variants = {answering("mha", 1, std::vector<double>(8, 0.999)),
+                  answering("gqa2", 1, {0.92, 0.952, 0.97, 0.976, 0.985, 0.99, 0.99, last})};
+    summarize(r);
+    EXPECT_EQ(runs_that_learned(r.variants[1]), last > 0.5 ? 7 : 6);
+    EXPECT_TRUE(r.variants[1].answer_accuracy->half_width);
+    EXPECT_EQ(r.variants[1].verdict, Verdict::enough) << last;
+  }
+}
+
+TEST(Learned, IsAColumnWhereATextHasAnswers) {
+  ComparisonResult r = result();
+  EXPECT_EQ(comparison_table(r).find("learned"), std::string::npos);
+  r.baselines = Baselines{.guesser = 0.1, .copier = 0.2, .commonest = 0.25};
+  r.answer_chance = 0.25;
+  r.variants = {answering("mha", 1, {0.99, 1, 0.98}), answering("gqa2", 1, {0.97, 0.4, 0.96}),
+                answering("mqa", 1, {0.5, 0.55, 0.6})};
+  summarize(r);
+  const std::string table = comparison_table(r);
+  for (const char* const text :
+       {"learned", "3 of 3", "2 of 3", "0 of 3",
+        "right without looking anything up: guessing 10.0 %, copying answers 20.0 %, the "
+        "commonest value 25.0 %\nlearned: 95 % of the answers right\n"})
+    EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
+  const auto json = comparison_json(r);
+  EXPECT_EQ(json["variants"][1]["learned"], 2);
+  EXPECT_EQ(json["variants"][1]["answer_accuracies"].size(), 3u);
 }
 
 TEST(ComparisonCsv, HasTheSameNumberOfFieldsInEveryRow) {
@@ -196,17 +223,6 @@ TEST(ComparisonCsv, HasTheSameNumberOfFieldsInEveryRow) {
     EXPECT_EQ(commas, fields) << line;
   }
   EXPECT_GT(fields, 10);
-}
-
-TEST(ComparisonTables, KeepWhatIsKnownOfAnAttentionWithoutRuns) {
-  ComparisonResult r = result();
-  summarize(r);
-  std::istringstream table(comparison_table(r));
-  std::string line;
-  for (int i = 0; i < 6; ++i) std::getline(table, line);
-  EXPECT_TRUE(line.starts_with("latent-bias    1000             5120      0 ")) << line;
-  EXPECT_NE(comparison_csv(r).find("\r\nlatent-bias,\"\",0,1000,5120,,,,,,,,"), std::string::npos)
-      << comparison_csv(r);
 }
 
 // Results with a value of every kind that results.json holds.

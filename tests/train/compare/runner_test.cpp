@@ -14,17 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-TEST(ComparisonRuns, GivesTheSameBitsSideBySideAndOneAfterTheOther) {
-  const TrainFolder folder;
-  for (const std::string jobs : {"1", "3"}) {
-    const ProgramResult result =
-        compare(folder, "--attention mha,mla,gqa --seeds 3 --jobs " + jobs + " --out c" + jobs);
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-  }
-  for (const std::string run : {"/runs/mha/seed-1", "/runs/mla/seed-2", "/runs/gqa/seed-3"})
-    EXPECT_EQ(folder.weights("c1" + run), folder.weights("c3" + run)) << run;
-}
-
 TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
   const TrainFolder folder;
   const std::string flags = "--attention mha,mqa --seeds 2 --out c";
@@ -45,22 +34,18 @@ TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
   EXPECT_EQ(before["variants"][0]["losses_by_position"][0][0]["from"], 0);
 }
 
-TEST(ComparisonRuns, GoesOnWithMoreSeedsAndMoreAttentions) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);
-  const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
-  ASSERT_EQ(more.exit_code, 0) << more.err;
-  EXPECT_NE(more.err.find("2 of 6 runs were finished before"), std::string::npos) << more.err;
-}
-
 // Runs whose seeds differ far more than a tolerance of nothing lets a verdict be told.
 const std::string kOpen = kLearning + "--attention mha,mqa --seeds 3..5 --tolerance ";
 
 TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   const TrainFolder folder;
-  ASSERT_EQ(compare(folder, kOpen + "0.3 --jobs 1 --out c").exit_code, 0);
+  const ProgramResult few = compare(folder, kOpen + "0.3 --jobs 1 --out c");
+  ASSERT_EQ(few.exit_code, 0) << few.err;
   EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2, 3}));
   EXPECT_EQ(results(folder, "c")["variants"][1]["verdict"], "enough");
+  const std::string verdict = results(folder, "c")["verdict"]["text"];
+  EXPECT_TRUE(verdict.starts_with("mqa is enough: 50 % of mha's KV cache, at ")) << verdict;
+  EXPECT_TRUE(few.out.ends_with("report c/report.html\nverdict: " + verdict + "\n")) << few.out;
   // One by one: side by side, it is chance whether a line finds runs that are needed and may be.
   const ProgramResult more = compare(folder, kOpen + "0 --jobs 1 --out c");
   ASSERT_EQ(more.exit_code, 0) << more.err;
@@ -73,7 +58,7 @@ TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   EXPECT_NE(more.err.find("(10 of 10 runs done)"), std::string::npos) << more.err;
 }
 
-TEST(ComparisonRuns, TakesTheSameSeedsHoweverManyRunsGoSideBySide) {
+TEST(ComparisonRuns, TakesTheSameSeedsAndBitsHoweverManyGoSideBySide) {
   const TrainFolder folder;
   const std::string flags = kLearning + "--attention mha,gqa1,mla --tolerance 0.02 --seeds 2..6";
   for (const std::string jobs : {"1", "4"})
@@ -83,6 +68,8 @@ TEST(ComparisonRuns, TakesTheSameSeedsHoweverManyRunsGoSideBySide) {
   EXPECT_EQ(one["seeds"], four["seeds"]);
   for (int v : {0, 1, 2})
     EXPECT_EQ(one["variants"][v]["val_losses"], four["variants"][v]["val_losses"]);
+  for (const std::string run : {"/runs/mha/seed-1", "/runs/mla/seed-2", "/runs/gqa1/seed-2"})
+    EXPECT_EQ(folder.weights("c1" + run), folder.weights("c4" + run)) << run;
 }
 
 // An idle job begins a run that may be needed, and the end of another tells that it is not.
@@ -111,21 +98,6 @@ TEST(ComparisonRuns, LeavesARunThatTurnsOutNotToBeNeeded) {
   queue.end(0, {});
   EXPECT_FALSE(queue.step(1, {}));
   EXPECT_FALSE(queue.next());
-}
-
-TEST(ComparisonRuns, GoesOnAfterAKillWithTheSeedsThatWereAdded) {
-  const TrainFolder folder;
-  const std::string flags = kOpen + "0 --out ";
-  ASSERT_EQ(compare(folder, flags + "whole").exit_code, 0);
-  // In the last two of ten runs of 400 steps each, of the seeds that were added.
-  const std::string line = "compare " + over_defaults(kSmallComparison, flags + "killed --jobs 1");
-  ASSERT_EQ(folder.signalled(line, 3500, SIGKILL), 128 + SIGKILL);
-  const ProgramResult rest = compare(folder, flags + "killed");
-  ASSERT_EQ(rest.exit_code, 0) << rest.err;
-  EXPECT_NE(rest.err.find(" runs were finished before"), std::string::npos) << rest.err;
-  EXPECT_EQ(results(folder, "killed")["verdict"], results(folder, "whole")["verdict"]);
-  EXPECT_EQ(results(folder, "killed")["variants"][1]["val_losses"],
-            results(folder, "whole")["variants"][1]["val_losses"]);
 }
 
 TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {
@@ -204,36 +176,33 @@ TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
                  "a loop");
 }
 
-// Records are edited as if a program built otherwise, on another machine, had trained the first
-// runs: the results are those of that program, and speeds of its runs alone.
+// Each run records what trained it. Records are edited as if a program built otherwise, on another
+// machine, had trained the first runs: the results are those of that program, and speeds of its
+// runs alone.
 TEST(ComparisonRuns, TakesSpeedsOfOneBuildAndMachine) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
+  const json first = results(folder, "c");
   for (const std::string seed : {"1", "2"}) {
     const std::string file = "c/runs/mha/seed-" + seed + "/run.json";
     json record = json::parse(folder.contents(file));
+    const json& start = record["starts"][0];
+    for (const char* name : {"command", "version"}) EXPECT_EQ(start[name], first[name]);
+    EXPECT_TRUE(
+        first["machine"].get<std::string>().starts_with(start["machine"].get<std::string>()));
     record["starts"][0]["version"] = "headcount 0.1.0, Clang 14.0.6, SSE2";
     record["starts"][0]["machine"] = "Pentium III";
     folder.file(file, record.dump());
   }
   const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
   ASSERT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_NE(more.err.find("2 of 6 runs were finished before"), std::string::npos) << more.err;
   const json r = results(folder, "c");
   EXPECT_EQ(r["version"], "headcount 0.1.0, Clang 14.0.6, SSE2");
   EXPECT_TRUE(r["machine"].get<std::string>().starts_with("Pentium III; runs side by side: "));
   EXPECT_EQ(r["variants"][0]["val_losses"].size(), 3u);
   // All runs of mqa were trained by another program than that of the results.
   EXPECT_TRUE(r["variants"][1]["train_tokens_per_second"].is_null());
-}
-
-TEST(ComparisonRuns, RecordsInEachRunWhatAskedForItAndWhatTrainedIt) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
-  const json record = json::parse(folder.contents("c/runs/mha/seed-1/run.json"));
-  EXPECT_EQ(record["starts"][0]["command"], results(folder, "c")["command"]);
-  EXPECT_EQ(record["starts"][0]["version"], results(folder, "c")["version"]);
-  const std::string machine = record["starts"][0]["machine"];
-  EXPECT_TRUE(results(folder, "c")["machine"].get<std::string>().starts_with(machine)) << machine;
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,25 +14,49 @@
 namespace headcount {
 namespace {
 
-TEST(RepeatedIntervals, OfOneLookAreStudents) {
-  EXPECT_NEAR(repeated_interval_bounds(5, 5).at(0), student_t(4, 0.05), 1e-9);
+TEST(Verdict, SaysOnWhichSideOfTheToleranceTheWholeIntervalLies) {
+  EXPECT_EQ(verdict({0.003, 0.004}, 0.010), Verdict::enough);
+  EXPECT_EQ(verdict({0.052, 0.006}, 0.010), Verdict::not_enough);
+  EXPECT_EQ(verdict({0.008, 0.004}, 0.010), Verdict::open);
+  EXPECT_EQ(verdict({-0.5, 0.1}, 0.010), Verdict::enough);
+  EXPECT_EQ(verdict({0.5, std::nullopt}, 0.010), Verdict::open);
+  EXPECT_EQ(verdict({0.5, 0.1}, std::nullopt), Verdict::open);
+  EXPECT_EQ(verdict({0.25, 0.25}, 0.5), Verdict::open) << "ends at the tolerance";
+  EXPECT_EQ(verdict({0.75, 0.25}, 0.5), Verdict::open) << "begins at the tolerance";
 }
 
-TEST(RepeatedIntervals, AreWiderThanStudentsAndNarrowerAtEveryLook) {
+TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
+  const Judge judge(Metric::loss, {3, 6});
+  const std::vector<std::optional<double>> costs = {0.1, std::nullopt, 0.1001, 0.0999, 5, 5};
+  const Decision decision = decide(costs, 1, judge);
+  EXPECT_EQ(decision.verdict, Verdict::enough);
+  EXPECT_EQ(decision.seeds, 4u);
+  EXPECT_EQ(decide(std::span(costs).first(3), 1, judge).verdict, Verdict::open);
+}
+
+TEST(Decision, CountsRunsThatDivergedAsLost) {
+  const Judge judge(Metric::answers, {5, 10});
+  const std::vector<std::optional<double>> costs = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(decide(costs, 5, judge).verdict, Verdict::enough);
+  std::vector<std::optional<double>> lost = costs;
+  std::fill(lost.begin(), lost.begin() + 5, kDivergedCost);
+  EXPECT_EQ(decide(lost, 5, judge).verdict, Verdict::not_enough);
+  const Judge of_losses(Metric::loss, {3, 3});
+  EXPECT_EQ(
+      decide(std::vector<std::optional<double>>{0.1, 0.1, kDivergedCost}, 1, of_losses).verdict,
+      Verdict::open);
+}
+
+TEST(RepeatedIntervals, LieBetweenStudentsAndTheFirstLooksShareOfTheError) {
+  EXPECT_NEAR(repeated_interval_bounds(5, 5).at(0), student_t(4, 0.05), 1e-9) << "one look";
+  EXPECT_NEAR(repeated_interval_bounds(5, 20).at(0), student_t(4, 0.05 / 64), 1e-9);
+  EXPECT_LT(repeated_interval_bounds(5, 10).back(), 1.13 * student_t(9, 0.05));
   const std::vector<double> bounds = repeated_interval_bounds(3, 20);
   ASSERT_EQ(bounds.size(), 18u);
   for (std::size_t look = 0; look < bounds.size(); ++look) {
     EXPECT_GT(bounds[look], student_t(static_cast<Index>(look) + 2, 0.05)) << look;
     EXPECT_LT(bounds[look], look == 0 ? 77 : bounds[look - 1]) << look;
   }
-}
-
-TEST(RepeatedIntervals, SpendAtTheFirstLookWhatTheFamilySays) {
-  EXPECT_NEAR(repeated_interval_bounds(5, 20).at(0), student_t(4, 0.05 / 64), 1e-9);
-}
-
-TEST(RepeatedIntervals, EndNearlyAsNarrowAsThatOfAFixedNumber) {
-  EXPECT_LT(repeated_interval_bounds(5, 10).back(), 1.13 * student_t(9, 0.05));
 }
 
 // Student's t of two values x and y is (x + y) / |x - y|. The direction of three normal values is
@@ -66,6 +92,7 @@ TEST(SignTest, OfAFixedNumberAllowsWhatCoinsDoInOneOfTwentyCases) {
   EXPECT_EQ(allowed(10), 1);  // with two 56/1024
   EXPECT_EQ(allowed(11), 2);  // 67/2048
   EXPECT_EQ(allowed(20), 5);
+  EXPECT_EQ(sign_test_exceptions(5, 10).at(0), 0) << "few values decide where all agree";
 }
 
 // Probability that coins pass any look, over all 2^last ways that they can fall.
@@ -90,12 +117,6 @@ TEST(SignTest, IsPassedByCoinsInAtMostOneOfTwentyCasesHoweverManyLooks) {
     EXPECT_LE(chance, 0.05) << first << " to " << last;
     EXPECT_GT(chance, 0.025) << first << " to " << last << ": more than it need be";
   }
-}
-
-TEST(SignTest, TakesFewValuesWhereAllAgree) {
-  EXPECT_EQ(sign_test_exceptions(5, 10).at(0), 0);
-  EXPECT_EQ(sign_test_exceptions(3, 20).at(2), -1);
-  EXPECT_EQ(sign_test_exceptions(3, 20).at(3), 0);
 }
 
 }  // namespace

@@ -67,19 +67,6 @@ TEST(ComparisonPlan, MatchesParametersThroughTheFeedForwardWidthWithinHalfAPerce
   }
 }
 
-TEST(ComparisonPlan, RefusesParametersThatNoWidthReaches) {
-  const json common = {{"ffn-dim", 1}};
-  // MHA has more parameters than MQA, and the feed-forward layer cannot get narrower than 1.
-  const std::string message = refusal([&] { plan("mqa,mha", "params", "", common); });
-  EXPECT_NE(message.find("`match` params: no `ffn-dim` gives mha"), std::string::npos) << message;
-  EXPECT_NE(message.find("the nearest, 1, gives"), std::string::npos) << message;
-}
-
-TEST(ComparisonPlan, MatchesNoParametersWithoutFeedForwardLayers) {
-  const std::string message = refusal([&] { plan("mha,mqa", "params", "", {{"ffn-dim", 0}}); });
-  EXPECT_TRUE(message.starts_with("`match` params changes `ffn-dim`")) << message;
-}
-
 TEST(ComparisonPlan, ChoosesHeadsAndRanksThatCostTheBudgetExactly) {
   // 4 layers of 4 heads of 32: one KV head costs 4 x 2 x 32 x 4 = 1024 bytes.
   for (const Index bytes : {1024, 2048}) {
@@ -90,35 +77,10 @@ TEST(ComparisonPlan, ChoosesHeadsAndRanksThatCostTheBudgetExactly) {
     // Rank + 16 numbers in 4 layers, 4 bytes each.
     EXPECT_EQ(variants[1].candidates[0].adjusted, "kv-rank " + std::to_string(bytes / 16 - 16));
   }
-}
-
-TEST(ComparisonPlan, AcceptsSpecsThatMeetTheBudgetAsTheyAre) {
-  const auto variants = plan("gqa2,mla112+16", "kv=2048");
-  for (const PlannedVariant& variant : variants) EXPECT_EQ(variant.candidates[0].adjusted, "");
-}
-
-TEST(ComparisonPlan, FindsPooledRowsWhoseCostFallsWithTheirNumberOfTokens) {
+  for (const PlannedVariant& variant : plan("gqa2,mla112+16", "kv=2048"))
+    EXPECT_EQ(variant.candidates[0].adjusted, "") << "it meets the budget as it is";
+  // The cost of pooled rows falls with their number of tokens.
   EXPECT_EQ(plan("hca@32", "kv=312").front().candidates[0].adjusted, "compress 8");
-}
-
-TEST(ComparisonPlan, SaysWhyNoNumberFitsWhereNoneIsPossible) {
-  const json common = {{"rope-dim", 3}};
-  EXPECT_EQ(refusal([&] { plan("gqa", "kv=1024", "", common); }),
-            "`match` kv=1024: gqa: `rope-dim` must be even, is 3");
-}
-
-TEST(ComparisonPlan, NamesTheNearestBudgetWhereNoneIsMet) {
-  EXPECT_EQ(refusal([] { plan("gqa", "kv=1500"); }),
-            "`match` kv=1500: gqa has no kv-heads with this many bytes per token; the nearest "
-            "possible is kv=1024");
-  EXPECT_EQ(refusal([] { plan("mla", "kv=1030"); }),
-            "`match` kv=1030: mla has no kv-rank with this many bytes per token; the nearest "
-            "possible is kv=1024");
-  EXPECT_EQ(refusal([] { plan("gqa,mha", "kv=1024"); }),
-            "`match` kv=1024: mha keeps 4096 bytes per token; the nearest possible is kv=4096");
-  EXPECT_EQ(refusal([] { plan("gqa", "kv=1000000000"); }),
-            "`match` kv=1000000000: gqa has no kv-heads with this many bytes per token; the "
-            "nearest possible is kv=4096");
 }
 
 TEST(ComparisonPlan, TriesEveryValueOfASweepWithEveryVariant) {
@@ -166,23 +128,69 @@ TEST(Sweep, RefusesWhatCannotBeSwept) {
   }
 }
 
+TEST(ComparisonPlan, RefusesBudgetsThatNoNumberMeetsAndNamesTheNearest) {
+  const struct {
+    const char *specs, *match, *message;
+    json common = {};
+  } cases[] = {
+      // MHA has more parameters than MQA, and the feed-forward layer cannot get narrower than 1.
+      {"mqa,mha", "params", "no `ffn-dim` gives mha", {{"ffn-dim", 1}}},
+      {"mqa,mha", "params", "the nearest, 1, gives", {{"ffn-dim", 1}}},
+      {"mha,mqa", "params", "`match` params changes `ffn-dim`", {{"ffn-dim", 0}}},
+      {"gqa", "kv=1024", "gqa: `rope-dim` must be even, is 3", {{"rope-dim", 3}}},
+      {"gqa", "kv=1500",
+       "gqa has no kv-heads with this many bytes per token; the nearest possible is kv=1024"},
+      {"mla", "kv=1030",
+       "mla has no kv-rank with this many bytes per token; the nearest possible is kv=1024"},
+      {"gqa,mha", "kv=1024", "mha keeps 4096 bytes per token; the nearest possible is kv=4096"},
+      {"gqa", "kv=1000000000",
+       "gqa has no kv-heads with this many bytes per token; the nearest possible is kv=4096"},
+      // Of patterns, at the context of 256.
+      {"mqa@100/share", "kv=512",
+       "mqa@100/share keeps 200 bytes per token; the nearest possible is kv=200"},
+      {"mqa@99/share", "kv=512",
+       "mqa@99/share keeps 198 bytes per token; the nearest possible is kv=198"},
+      {"mqa@99/share",
+       "kv=512",
+       "mqa@99/share keeps 168.96 bytes per token, no whole number; leave mqa@99/share out",
+       {{"context", 300}}},
+      // Two, four and eight heads keep 337.92, 675.84 and 1351.68 bytes.
+      {"gqa@99/share",
+       "kv=512",
+       "gqa@99/share: no `kv-heads` near this budget keeps whole bytes per token; leave it out",
+       {{"context", 300}, {"heads", 8}}},
+      {"gqa/mla", "kv=512",
+       "gqa/mla leaves `kv-heads` and `kv-rank` open; `match` can choose one of them, give the "
+       "others"},
+  };
+  for (const auto& c : cases) {
+    const std::string said = refusal([&] { plan(c.specs, c.match, "", c.common); });
+    EXPECT_TRUE(said.starts_with("`match` " + std::string(c.match))) << said;
+    EXPECT_NE(said.find(c.message), std::string::npos) << c.specs << ": " << said;
+  }
+}
+
 TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
-  const std::string end = " out or sweep another setting";
-  EXPECT_EQ(refusal([] { plan("mha,gqa", "none", "kv-heads=1,2"); }),
-            "`sweep` kv-heads changes nothing for mha, which has no such setting; leave mha" + end);
-  EXPECT_EQ(refusal([] { plan("gqa,mqa", "none", "kv-heads=1,2"); }),
-            "`sweep` kv-heads changes nothing for mqa, which has no such setting; leave mqa" + end);
-  EXPECT_EQ(refusal([] { plan("gqa,gqa2", "none", "kv-heads=1,2"); }),
-            "`sweep` kv-heads changes nothing for gqa2, whose name sets it; leave gqa2" + end);
-  EXPECT_EQ(
-      refusal([] { plan("gqa", "kv=1024", "kv-heads=1,2"); }),
-      "`sweep` kv-heads changes nothing for gqa, for which `match` kv=1024 sets it; leave gqa" +
-          end);
-  const json learned = {{"positions", "learned"}};
-  EXPECT_EQ(
-      refusal([&] { plan("mha", "none", "rope-theta=10,100", learned); }),
-      "`sweep` rope-theta changes nothing for mha, which has no such setting; leave mha" + end);
-  EXPECT_EQ(refusal([] { plan("gqa", "none", "kv-heads=1,2"); }), "accepted");
+  const struct {
+    const char *specs, *sweep, *variant, *why;
+    json common = {};
+    const char* match = "none";
+  } cases[] = {
+      {"mha,gqa", "kv-heads=1,2", "mha", "which has no such setting"},
+      {"gqa,mqa", "kv-heads=1,2", "mqa", "which has no such setting"},
+      {"gqa,gqa2", "kv-heads=1,2", "gqa2", "whose name sets it"},
+      {"gqa2/gqa4", "kv-heads=1,2", "gqa2/gqa4", "whose name sets it"},
+      {"gqa", "kv-heads=1,2", "gqa", "for which `match` kv=1024 sets it", {}, "kv=1024"},
+      {"mha", "rope-theta=10,100", "mha", "which has no such setting", {{"positions", "learned"}}},
+  };
+  for (const auto& c : cases) {
+    const std::string setting(c.sweep, std::string_view(c.sweep).find('='));
+    EXPECT_EQ(refusal([&] { plan(c.specs, c.match, c.sweep, c.common); }),
+              "`sweep` " + setting + " changes nothing for " + c.variant + ", " + c.why +
+                  "; leave " + c.variant + " out or sweep another setting");
+  }
+  for (const char* specs : {"gqa", "gqa/mqa"})
+    EXPECT_EQ(refusal([&] { plan(specs, "none", "kv-heads=1,2"); }), "accepted");
   EXPECT_EQ(refusal([] { plan("mha", "none", "muon-lr=1e-2,2e-2"); }),
             "`sweep` muon-lr changes nothing with `optimizer` adamw; it is for muon");
   const json muon = {{"optimizer", "muon"}};
@@ -213,41 +221,11 @@ TEST(PatternPlan, MeetsABudgetAtTheContext) {
   EXPECT_EQ(bytes(hybrid), 512 * 256);
 }
 
-TEST(PatternPlan, NamesTheNearestBudgetAtTheContext) {
-  EXPECT_EQ(refusal([] { plan("mqa@100/share", "kv=512"); }),
-            "`match` kv=512: mqa@100/share keeps 200 bytes per token; the nearest possible is "
-            "kv=200");
-  EXPECT_EQ(refusal([] { plan("mqa@99/share", "kv=512"); }),
-            "`match` kv=512: mqa@99/share keeps 198 bytes per token; the nearest possible is "
-            "kv=198");
-  EXPECT_EQ(refusal([] {
-              plan("mqa@99/share", "kv=512", "", {{"context", 300}});
-            }),
-            "`match` kv=512: mqa@99/share keeps 168.96 bytes per token, no whole number; leave "
-            "mqa@99/share out");
-  // Two, four and eight heads keep 337.92, 675.84 and 1351.68 bytes.
-  EXPECT_EQ(refusal([] {
-              plan("gqa@99/share", "kv=512", "", {{"context", 300}, {"heads", 8}});
-            }),
-            "`match` kv=512: gqa@99/share: no `kv-heads` near this budget keeps whole bytes per "
-            "token; leave it out");
-  EXPECT_EQ(refusal([] { plan("gqa/mla", "kv=512"); }),
-            "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; `match` can choose one "
-            "of them, give the others");
-}
-
 TEST(PatternPlan, HasFoldersWithoutSlashesOfItsOwn) {
   const auto variants = plan("mqa/share,3*gqa2@64/gqa2", "none", "lr=1e-3,2e-3");
   EXPECT_EQ(variants[0].candidates[1].name, "mqa/share/lr=2e-3");
   EXPECT_EQ(variants[0].candidates[1].folder, "mqa_share/lr=2e-3");
   EXPECT_EQ(variants[1].candidates[0].folder, "3xgqa2@64_gqa2/lr=1e-3");
-}
-
-TEST(PatternPlan, RefusesASweepOfWhatEveryPartSays) {
-  EXPECT_EQ(refusal([] { plan("gqa2/gqa4", "none", "kv-heads=1,2"); }),
-            "`sweep` kv-heads changes nothing for gqa2/gqa4, whose name sets it; leave gqa2/gqa4 "
-            "out or sweep another setting");
-  EXPECT_EQ(refusal([] { plan("gqa/mqa", "none", "kv-heads=1,2"); }), "accepted");
 }
 
 TEST(Match, RefusesWhatItDoesNotKnow) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -12,39 +13,6 @@
 namespace headcount {
 namespace {
 
-TEST(Verdict, SaysOnWhichSideOfTheToleranceTheWholeIntervalLies) {
-  EXPECT_EQ(verdict({0.003, 0.004}, 0.010), Verdict::enough);
-  EXPECT_EQ(verdict({0.052, 0.006}, 0.010), Verdict::not_enough);
-  EXPECT_EQ(verdict({0.008, 0.004}, 0.010), Verdict::open);
-  EXPECT_EQ(verdict({-0.5, 0.1}, 0.010), Verdict::enough);
-  EXPECT_EQ(verdict({0.5, std::nullopt}, 0.010), Verdict::open);
-  EXPECT_EQ(verdict({0.5, 0.1}, std::nullopt), Verdict::open);
-  EXPECT_EQ(verdict({0.25, 0.25}, 0.5), Verdict::open) << "ends at the tolerance";
-  EXPECT_EQ(verdict({0.75, 0.25}, 0.5), Verdict::open) << "begins at the tolerance";
-}
-
-TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
-  const Judge judge(Metric::loss, {3, 6});
-  const std::vector<std::optional<double>> costs = {0.1, std::nullopt, 0.1001, 0.0999, 5, 5};
-  const Decision decision = decide(costs, 1, judge);
-  EXPECT_EQ(decision.verdict, Verdict::enough);
-  EXPECT_EQ(decision.seeds, 4u);
-  EXPECT_EQ(decide(std::span(costs).first(3), 1, judge).verdict, Verdict::open);
-}
-
-TEST(Decision, CountsRunsThatDivergedAsLost) {
-  const Judge judge(Metric::answers, {5, 10});
-  const std::vector<std::optional<double>> costs = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-  EXPECT_EQ(decide(costs, 5, judge).verdict, Verdict::enough);
-  std::vector<std::optional<double>> lost = costs;
-  std::fill(lost.begin(), lost.begin() + 5, kDivergedCost);
-  EXPECT_EQ(decide(lost, 5, judge).verdict, Verdict::not_enough);
-  const Judge of_losses(Metric::loss, {3, 3});
-  EXPECT_EQ(
-      decide(std::vector<std::optional<double>>{0.1, 0.1, kDivergedCost}, 1, of_losses).verdict,
-      Verdict::open);
-}
-
 TEST(SeedRange, IsANumberOrTwo) {
   EXPECT_EQ(SeedRange::parse("5").text(), "5");
   EXPECT_EQ(SeedRange::parse("3..20").last, 20);
@@ -52,24 +20,167 @@ TEST(SeedRange, IsANumberOrTwo) {
     EXPECT_THROW(SeedRange::parse(text), SettingError) << text;
 }
 
-TEST(VerdictText, SaysThatTheReferenceHasNoRunAlsoWithATolerance) {
-  ComparisonResult r = decided_comparison();
-  r.variants[2].runs.clear();
-  for (const std::optional<double> tolerance : {std::optional<double>(), {0.01}}) {
-    r.question.tolerance = tolerance;
-    summarize(r);
-    EXPECT_EQ(verdict_text(r), "mha, the reference, has no finished run");
-  }
+ComparisonResult answered_comparison() {
+  ComparisonResult r;
+  r.config = nlohmann::ordered_json::object();
+  r.question.metric = Metric::answers;
+  r.question.seeds = {5, 10};
+  r.variants = {answering("mha", 1024, {0.99, 0.98, 0.99, 0.98, 0.99}),
+                answering("mqa", 256, {0.989, 0.979, 0.99, 0.978, 0.991}),
+                answering("mla8+4", 96, {0.39, 0.36, 0.38, 0.35, 0.4}),
+                answering("gqa2", 512, {0.985, 0.975, 0.985, 0.975, 0.3})};
+  return r;
 }
 
-TEST(VerdictText, NamesTheCheapestThatIsEnoughThenTheOthers) {
-  ComparisonResult r = decided_comparison();
+// Runs of 400 steps by the step at which each learned; 0: it did not.
+VariantResult learning(const std::string& spec, Index bytes, const std::vector<Index>& steps) {
+  std::vector<RunResult> runs;
+  for (const Index step : steps) {
+    RunResult& run = runs.emplace_back(made_run(runs.size() + 1, 0.1, step > 0 ? 0.96 : 0.4));
+    run.evaluations = {{100, 2, 0.1}, {step > 0 ? step : 400, 0.1, run.answer_accuracy}};
+    if (step > 0) run.learned_at = step;
+  }
+  return made_variant(spec, bytes, std::move(runs));
+}
+
+ComparisonResult compared_by_steps() {
+  ComparisonResult r;
+  r.config = nlohmann::ordered_json::object();
+  r.seeds = {1, 2, 3, 4, 5};
+  r.steps = 400;
+  r.question.metric = Metric::steps;
+  r.question.seeds = {5, 10};
+  r.variants = {learning("mha", 1024, {100, 110, 100, 100, 100}),
+                learning("mqa", 256, {100, 120, 100, 90, 110}),
+                learning("mhax4", 256, {300, 200, 320, 0, 250}),
+                learning("delta", 16, {0, 0, 300, 0, 0}),
+                learning("gqa2", 512, {100, 200, 100, 100, 100})};
+  return r;
+}
+
+using Change = std::function<void(ComparisonResult&)>;
+
+std::string text_after(ComparisonResult r, const Change& change) {
+  change(r);
   summarize(r);
-  EXPECT_EQ(verdict_text(r),
-            "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.000 (tolerance 0.010); mla8+4 "
-            "is not: +0.052 +- 0.000; gqa2 is open: +0.005 +- 0.013");
-  const auto json = comparison_json(r);
-  EXPECT_EQ(json["verdict"]["text"], verdict_text(r));
+  return verdict_text(r);
+}
+
+void without_runs_of_the_reference(ComparisonResult& r) { r.variants[2].runs.clear(); }
+
+TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
+  const std::string none = "no attention is shown to be enough";
+  const struct {
+    Change change;
+    std::string text;
+  } cases[] = {
+      {[](ComparisonResult&) {},
+       "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.000 (tolerance 0.010); mla8+4 is "
+       "not: +0.052 +- 0.000; gqa2 is open: +0.005 +- 0.013"},
+      {[](ComparisonResult& r) {
+         r.question.reference = "mqa";
+         r.question.tolerance = 0.1;
+       },
+       "mla8+4 is enough: 38 % of mqa's KV cache, at +0.049 +- 0.000 (tolerance 0.100); gqa2 is "
+       "too: +0.002 +- 0.013; mha is too: -0.003 +- 0.000"},
+      {[](ComparisonResult& r) {
+         r.question.tolerance = 0.001;
+         r.variants.pop_back();
+       },
+       none + " (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- 0.0000; mqa is not enough: "
+              "+0.0030 +- 0.0000"},
+      {[](ComparisonResult& r) { r.question.intervals = false; },
+       none + " (tolerance 0.010); mla8+4 is open: +0.052; mqa is open: +0.003; gqa2 is open: "
+              "+0.005"},
+      {without_runs_of_the_reference, "mha, the reference, has no finished run"},
+      {[](ComparisonResult& r) {
+         without_runs_of_the_reference(r);
+         r.question.tolerance = 0.01;
+       },
+       "mha, the reference, has no finished run"},
+      {[](ComparisonResult& r) {
+         r.variants[1].runs.pop_back();
+         r.variants[1].diverged = {3};
+       },
+       none + " (tolerance 0.010); mla8+4 is not enough: +0.052 +- 0.000; mqa is open: +0.003 +- "
+              "0.000, 1 run diverged; gqa2 is open: +0.005 +- 0.013"},
+      {[](ComparisonResult& r) {
+         r.variants[1].runs.clear();
+         r.variants[1].diverged = {1, 2, 3};
+       },
+       none + " (tolerance 0.010); mla8+4 is not enough: +0.052 +- 0.000; mqa is not enough: 3 "
+              "runs diverged, none finished; gqa2 is open: +0.005 +- 0.013"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(text_after(decided_comparison(), c.change), c.text);
+  // No more decimals than a double has.
+  const std::string tiny =
+      text_after(decided_comparison(), [](ComparisonResult& r) { r.question.tolerance = 1e-300; });
+  EXPECT_TRUE(tiny.starts_with(none + " (tolerance 0.000000000000000);")) << tiny;
+}
+
+TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost) {
+  const std::string enough =
+      "mqa is enough: 25 % of mha's KV cache, at +0.1 points lost (5 of 5 seeds below 5.0); ";
+  const struct {
+    Change change;
+    std::string text;
+  } cases[] = {
+      {[](ComparisonResult& r) {
+         r.question.seeds = {5, 5};
+       },
+       enough + "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0); gqa2 is open: +0.5 "
+                "points lost (4 of 5 seeds below 5.0)"},
+      {[](ComparisonResult& r) {
+         r.variants[1].runs.resize(2);
+         r.variants[1].diverged = {3, 4, 5};
+         r.variants[2].runs.clear();
+         r.variants[2].diverged = {1, 2, 3, 4, 5};
+       },
+       "no attention is shown to be enough (tolerance 5.0); mla8+4 is not enough: 5 runs "
+       "diverged, none finished; mqa is open: +0.1 points lost (2 of 5 seeds below 5.0), 3 runs "
+       "diverged; gqa2 is open: +0.5 points lost (4 of 5 seeds below 5.0)"},
+      // No seed counts on which the reference diverged, too.
+      {[](ComparisonResult& r) {
+         for (VariantResult& v : r.variants) v.runs.resize(4);
+         r.variants.resize(2);
+         for (VariantResult& v : r.variants) v.diverged = {5};
+       },
+       "no attention is shown to be enough (tolerance 5.0); mqa is open: +0.1 points lost (4 of 4 "
+       "seeds below 5.0), 1 run diverged"},
+      // Of many attentions, only the cheapest has its cost.
+      {[](ComparisonResult& r) {
+         r.question.seeds = {5, 5};
+         for (const char* spec : {"gqa4", "gqa8", "mfa"})
+           r.variants.push_back(answering(spec, 768, {0.985, 0.975, 0.985, 0.975, 0.98}));
+         r.variants.push_back(answering("tpa", 100, {0.3, 0.3, 0.3, 0.3, 0.3}));
+       },
+       enough + "enough too: gqa4, gqa8 and mfa; not enough: mla8+4 and tpa; open: gqa2"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(text_after(answered_comparison(), c.change), c.text);
+}
+
+TEST(VerdictText, OfStepsCountsSeedsAlsoWhereRunsDoNotLearn) {
+  EXPECT_EQ(text_after(compared_by_steps(), [](ComparisonResult&) {}),
+            "mqa is enough: 25 % of mha's KV cache, in 100 steps, +0 % (5 of 5 seeds below 25 %); "
+            "mhax4 learns later, in 300 steps, +200 % (0 of 5 seeds below 25 %); delta does not "
+            "learn in 400 steps (0 of 5 seeds below 25 %); gqa2 is open: it learns in 100 steps, "
+            "+0 % (4 of 5 seeds below 25 %)");
+  EXPECT_EQ(
+      text_after(compared_by_steps(), [](ComparisonResult& r) { r.question.reference = "delta"; }),
+      "nothing can be decided: delta, the reference, does not learn in 400 steps on 4 of 5 seeds; "
+      "train longer");
+  const RunResult learned = learning("", 1, {100}).runs[0],
+                  not_learned = learning("", 1, {0}).runs[0];
+  EXPECT_EQ(cost_of(not_learned, not_learned, Metric::steps), std::nullopt);
+  EXPECT_EQ(cost_of(learned, not_learned, Metric::steps), -75);
+}
+
+TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
+  ComparisonResult losses = decided_comparison(), answers = answered_comparison(),
+                   steps = compared_by_steps();
+  for (ComparisonResult* r : {&losses, &answers, &steps}) summarize(*r);
+  const auto json = comparison_json(losses);
+  EXPECT_EQ(json["verdict"]["text"], verdict_text(losses));
   EXPECT_EQ(json["verdict"]["enough"], "mqa");
   EXPECT_EQ(json["verdict"]["reference"], "mha");
   EXPECT_NEAR(json["verdict"]["tolerance"].get<double>(), 0.01001, 1e-12);
@@ -79,6 +190,19 @@ TEST(VerdictText, NamesTheCheapestThatIsEnoughThenTheOthers) {
   EXPECT_EQ(json["variants"][3]["verdict"], "open");
   EXPECT_EQ(json["variants"][3]["costs"][1]["seed"], 2);
   EXPECT_NEAR(json["variants"][3]["costs"][1]["cost"].get<double>(), 0.010, 1e-12);
+  const auto lost = comparison_json(answers)["variants"][3];
+  EXPECT_NEAR(lost["cost_median"].get<double>(), 0.5, 1e-9);
+  EXPECT_TRUE(lost["cost_ci95"].is_null());
+  EXPECT_NE(comparison_table(answers).find("+0.5 (+0.5 to +69.0)"), std::string::npos)
+      << comparison_table(answers);
+  const std::string table = comparison_table(steps);
+  for (const char* const cell : {"100 (90 to 120)", "300 (200 to > 400)", "> 400 (300 to > 400)",
+                                 "+200 (+82 to more)", "later"})
+    EXPECT_NE(table.find(cell), std::string::npos) << cell << "\n" << table;
+  EXPECT_NE(comparison_csv(steps).find(",later,"), std::string::npos) << comparison_csv(steps);
+  losses.question.tolerance = 0.001;
+  summarize(losses);
+  EXPECT_TRUE(comparison_json(losses)["verdict"]["enough"].is_null());
 }
 
 TEST(NumberText, HasNoSignWhereRoundingLeavesZero) {
@@ -86,127 +210,6 @@ TEST(NumberText, HasNoSignWhereRoundingLeavesZero) {
   EXPECT_EQ(number_text(-0.06, 1), "-0.1");
   EXPECT_EQ(signed_text(-0.04, 1), "+0.0");
   EXPECT_EQ(signed_text(-0.06, 1), "-0.1");
-}
-
-TEST(VerdictText, JudgesByAnotherReferenceAndTolerance) {
-  ComparisonResult r = decided_comparison();
-  r.question.reference = "mqa";
-  r.question.tolerance = 0.1;
-  summarize(r);
-  EXPECT_TRUE(
-      verdict_text(r).starts_with("mla8+4 is enough: 38 % of mqa's KV cache, at "
-                                  "+0.049 +- 0.000 (tolerance 0.100); gqa2 "
-                                  "is too: +0.002 +- 0.013; mha is too: -0.003 +- 0.000"))
-      << verdict_text(r);
-}
-
-TEST(VerdictText, SaysWhenNothingIsEnough) {
-  ComparisonResult r = decided_comparison();
-  r.question.tolerance = 0.001;
-  r.variants.pop_back();
-  summarize(r);
-  EXPECT_EQ(
-      verdict_text(r),
-      "no attention is shown to be enough (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- "
-      "0.0000; mqa is not enough: +0.0030 +- 0.0000");
-  EXPECT_TRUE(comparison_json(r)["verdict"]["enough"].is_null());
-}
-
-TEST(VerdictText, OfATinyToleranceHasNoMoreDecimalsThanADouble) {
-  ComparisonResult r = decided_comparison();
-  r.question.tolerance = 1e-300;
-  summarize(r);
-  EXPECT_NE(verdict_text(r).find("(tolerance 0.000000000000000)"), std::string::npos)
-      << verdict_text(r);
-}
-
-TEST(VerdictText, WithoutIntervalsDecidesNothing) {
-  ComparisonResult r = decided_comparison();
-  r.question.intervals = false;
-  summarize(r);
-  EXPECT_TRUE(verdict_text(r).starts_with("no attention is shown to be enough")) << verdict_text(r);
-}
-
-ComparisonResult answered_comparison() {
-  ComparisonResult r;
-  r.config = nlohmann::ordered_json::object();
-  r.question.metric = Metric::answers;
-  r.question.seeds = {5, 5};
-  r.variants = {answering("mha", 1024, {0.99, 0.98, 0.99, 0.98, 0.99}),
-                answering("mqa", 256, {0.989, 0.979, 0.99, 0.978, 0.991}),
-                answering("mla8+4", 96, {0.39, 0.36, 0.38, 0.35, 0.4}),
-                answering("gqa2", 512, {0.985, 0.975, 0.985, 0.975, 0.3})};
-  return r;
-}
-
-TEST(VerdictText, CountsSeedsWhoseAnswersLieBelowTheTolerance) {
-  ComparisonResult r = answered_comparison();
-  summarize(r);
-  EXPECT_EQ(verdict_text(r),
-            "mqa is enough: 25 % of mha's KV cache, at +0.1 points lost (5 of 5 seeds below 5.0); "
-            "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0); "
-            "gqa2 is open: +0.5 points lost (4 of 5 seeds below 5.0)");
-  const auto json = comparison_json(r);
-  EXPECT_NEAR(json["variants"][3]["cost_median"].get<double>(), 0.5, 1e-9);
-  EXPECT_TRUE(json["variants"][3]["cost_ci95"].is_null());
-  EXPECT_NE(comparison_table(r).find("+0.5 (+0.5 to +69.0)"), std::string::npos)
-      << comparison_table(r);
-}
-
-TEST(VerdictText, CountsRunsThatDivergedAsLost) {
-  ComparisonResult r = answered_comparison();
-  r.question.seeds = {5, 10};
-  VariantResult& mqa = r.variants[1];
-  mqa.runs.resize(2);
-  mqa.diverged = {3, 4, 5};
-  r.variants[2].runs.clear();
-  r.variants[2].diverged = {1, 2, 3, 4, 5};
-  summarize(r);
-  EXPECT_EQ(mqa.verdict, Verdict::open);
-  EXPECT_EQ(r.variants[2].verdict, Verdict::not_enough);
-  EXPECT_EQ(verdict_text(r),
-            "no attention is shown to be enough (tolerance 5.0); "
-            "mla8+4 is not enough: 5 runs diverged, none finished; "
-            "mqa is open: +0.1 points lost (2 of 5 seeds below 5.0), 3 runs diverged; "
-            "gqa2 is open: +0.5 points lost (4 of 5 seeds below 5.0)");
-}
-
-TEST(VerdictText, CountsNoSeedOnWhichTheReferenceDivergedToo) {
-  ComparisonResult r = answered_comparison();
-  r.question.seeds = {5, 10};
-  for (VariantResult& v : r.variants) v.runs.resize(4);
-  for (const std::size_t diverged : {0, 1}) r.variants[diverged].diverged = {5};
-  summarize(r);
-  EXPECT_NE(verdict_text(r).find("mqa is open: +0.1 points lost (4 of 4 seeds below 5.0), 1 run "
-                                 "diverged"),
-            std::string::npos)
-      << verdict_text(r);
-}
-
-TEST(VerdictText, OfLossesIsOpenIfARunDiverged) {
-  ComparisonResult r;
-  r.config = nlohmann::ordered_json::object();
-  r.question.seeds = {3, 3};
-  r.variants = {made_variant("mha", 1024, {made_run(1, 2), made_run(2, 2), made_run(3, 2.0)}),
-                made_variant("mqa", 256, {made_run(1, 2.001), made_run(2, 2.002)})};
-  summarize(r);
-  EXPECT_EQ(r.variants[1].verdict, Verdict::enough);
-  r.variants[1].diverged = {3};
-  summarize(r);
-  EXPECT_EQ(r.variants[1].verdict, Verdict::open);
-  EXPECT_NE(verdict_text(r).find("mqa is open: "), std::string::npos) << verdict_text(r);
-  EXPECT_NE(verdict_text(r).find("1 run diverged"), std::string::npos) << verdict_text(r);
-}
-
-TEST(Verdict, OfLossesIsNotEnoughIfEverySeedDiverged) {
-  ComparisonResult r = decided_comparison();
-  r.variants[1].runs.clear();
-  r.variants[1].diverged = {1, 2, 3};
-  summarize(r);
-  EXPECT_EQ(r.variants[1].verdict, Verdict::not_enough);
-  EXPECT_NE(verdict_text(r).find("mqa is not enough: 3 runs diverged, none finished"),
-            std::string::npos)
-      << verdict_text(r);
 }
 
 TEST(VerdictNotes, SayWhatIsEnoughAtOtherTolerances) {
@@ -255,18 +258,6 @@ TEST(StepsToALoss, LieBetweenEvaluations) {
   EXPECT_EQ(variants[2]["steps_to_reference_loss_median"], 300);
   EXPECT_LT(variants[1]["steps_to_reference_loss_median"], 270);
   EXPECT_TRUE(variants[0]["steps_to_reference_loss_median"].is_null());
-}
-
-TEST(VerdictText, OfManyAttentionsGivesOnlyTheCostOfTheCheapest) {
-  ComparisonResult r = answered_comparison();
-  for (const char* spec : {"gqa4", "gqa8", "mfa"})
-    r.variants.push_back(answering(spec, 768, {0.985, 0.975, 0.985, 0.975, 0.98}));
-  r.variants.push_back(answering("tpa", 100, {0.3, 0.3, 0.3, 0.3, 0.3}));
-  summarize(r);
-  EXPECT_EQ(verdict_text(r),
-            "mqa is enough: 25 % of mha's KV cache, at +0.1 points lost (5 of 5 seeds below 5.0); "
-            "enough too: gqa4, gqa8 and mfa; not enough: mla8+4 and tpa; open: "
-            "gqa2");
 }
 
 TEST(VerdictNotes, SayWhatVerdictsSuppose) {
