@@ -1,7 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
+#include <future>
 #include <span>
 #include <vector>
 
@@ -51,8 +51,7 @@ class GradientExchange {
   std::span<Gradients> more_;
   Index count_;                              // elements of the whole buffer
   std::vector<std::atomic<Index>> awaited_;  // by chunk: gradients that shards still compute
-  struct Running;
-  std::unique_ptr<Running> running_;
+  std::future<void> running_;
 };
 
 }  // namespace headcount

@@ -59,32 +59,6 @@ void newton_schulz(const Real* gram, Real* polynomial, Index n, Real scale) {
   for (Index i = 0; i < n; ++i) polynomial[i * n + i] += scale * a;
 }
 
-// Assigns matrices to the ranks that orthogonalise them, in turn. In the memory that ranks
-// exchange, each has equally much room.
-class Shares {
- public:
-  Shares(const ParameterStore& parameters, std::span<const ParameterId> matrices, int ranks)
-      : ranks_(ranks) {
-    std::vector<Index> filled(static_cast<std::size_t>(ranks));
-    for (const ParameterId id : matrices) {
-      Index& of_rank = filled[places_.size() % filled.size()];
-      places_.push_back(of_rank);
-      of_rank += parameters.shape(id).size();
-    }
-    each_ = *std::ranges::max_element(filled);
-  }
-  int rank(Index matrix) const { return static_cast<int>(matrix % ranks_); }
-  Index place(Index matrix) const {
-    return rank(matrix) * each_ + places_[static_cast<std::size_t>(matrix)];
-  }
-  std::size_t each() const { return static_cast<std::size_t>(each_); }
-  std::size_t all() const { return static_cast<std::size_t>(ranks_ * each_); }
-
- private:
-  Index ranks_, each_ = 0;
-  std::vector<Index> places_;  // by matrix, within its rank's room
-};
-
 }  // namespace
 
 std::span<const Real> orthogonalize(std::span<Real> x, Index rows, Index cols,
@@ -135,7 +109,9 @@ Muon::Muon(const MuonSettings& settings, const AdamWSettings& others,
            const ParameterStore& parameters)
     : AdamW(others, parameters), settings_(settings) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (parameters.maps_features({i})) matrices_.push_back({i});
+    if (!parameters.maps_features({i})) continue;
+    matrices_.push_back({i});
+    largest_ = std::max(largest_, parameters.shape({i}).size());
   }
   std::ranges::stable_sort(matrices_, std::greater(),
                            [&](ParameterId id) { return cost(parameters.shape(id)); });
@@ -155,9 +131,15 @@ void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
   };
   const auto mu = static_cast<Real>(settings_.momentum), one_mu = static_cast<Real>(1 - mu),
              factor = static_cast<Real>(at.gradient_scale);
-  const Shares shares(parameters, matrices_, ranks.size());
-  const bool alone = ranks.size() == 1;
-  if (!alone) exchanged_.resize(shares.all());
+  // Ranks take the matrices in turn. In the memory that they exchange, a rank's lie side by side,
+  // each with room for the largest.
+  const Index size = ranks.size(), each = (std::ssize(matrices_) + size - 1) / size * largest_;
+  const bool alone = size == 1;
+  if (!alone) exchanged_.resize(static_cast<std::size_t>(size * each));
+  const auto room = [&](Index task) {
+    return std::span(exchanged_)
+        .subspan(static_cast<std::size_t>(task % size * each + task / size * largest_));
+  };
   scratch_.resize(static_cast<std::size_t>(threads()));
   parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int thread) {
     const ParameterId id = matrices_[static_cast<std::size_t>(task)];
@@ -170,17 +152,17 @@ void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
       m[i] = mu * m[i] + g;
       u[i] = g + mu * m[i];
     }
-    if (shares.rank(task) != ranks.rank()) return;
+    if (task % size != ranks.rank()) return;
     const Shape& shape = parameters.shape(id);
     const std::span<const Real> orthogonal = orthogonalize(u, shape[0], shape[1], scratch);
     if (alone) return apply(id, orthogonal);
-    std::ranges::copy(orthogonal, exchanged_.begin() + shares.place(task));
+    std::ranges::copy(orthogonal, room(task).begin());
   });
   if (alone) return;
-  ranks.gather(std::as_writable_bytes(std::span(exchanged_)), shares.each() * sizeof(Real));
+  ranks.gather(std::as_writable_bytes(std::span(exchanged_)),
+               static_cast<std::size_t>(each) * sizeof(Real));
   parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int) {
-    const ParameterId id = matrices_[static_cast<std::size_t>(task)];
-    apply(id, std::span(exchanged_).subspan(static_cast<std::size_t>(shares.place(task))));
+    apply(matrices_[static_cast<std::size_t>(task)], room(task));
   });
 }
 

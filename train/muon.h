@@ -32,6 +32,7 @@ class Muon : public AdamW {
   MuonSettings settings_;
   std::vector<ParameterId> matrices_;  // the most expensive first, so that threads end together
   std::vector<Scratch> scratch_;       // by thread; kept, so that later steps allocate nothing
+  Index largest_ = 0;                  // numbers of a matrix
   std::vector<Real> exchanged_;        // orthogonalised matrices, one rank's after the other's
 };
 

@@ -89,31 +89,21 @@ class MpiRanks : public Ranks {
   int size() const override { return size_; }
 
   void broadcast(std::span<std::byte> bytes) override {
-    constexpr std::size_t kMost = 1 << 30;  // MPI counts in int
-    for (std::size_t i = 0; i < bytes.size(); i += kMost) {
-      MPI_Request request;
-      MPI_Ibcast(bytes.data() + i, static_cast<int>(std::min(kMost, bytes.size() - i)), MPI_BYTE, 0,
-                 MPI_COMM_WORLD, &request);
-      wait_for({&request, 1});
-    }
+    std::vector<MPI_Request> requests;
+    start_broadcast(bytes, 0, requests);
+    wait_for(requests);
   }
 
   void gather(std::span<std::byte> bytes, std::size_t item_bytes) override {
-    std::vector<int> counts, places;
+    std::vector<MPI_Request> requests;
     const auto items = static_cast<Index>(bytes.size() / item_bytes);
     for (int rank = 0; rank < size_; ++rank) {
       const Part part = part_of(items, rank, size_);
-      places.push_back(static_cast<int>(part.first));
-      counts.push_back(static_cast<int>(part.size()));
+      start_broadcast(bytes.subspan(static_cast<std::size_t>(part.first) * item_bytes,
+                                    static_cast<std::size_t>(part.size()) * item_bytes),
+                      rank, requests);
     }
-    MPI_Datatype item;
-    MPI_Type_contiguous(static_cast<int>(item_bytes), MPI_BYTE, &item);
-    MPI_Type_commit(&item);
-    MPI_Request request;
-    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, bytes.data(), counts.data(), places.data(),
-                    item, MPI_COMM_WORLD, &request);
-    wait_for({&request, 1});
-    MPI_Type_free(&item);
+    wait_for(requests);
   }
 
   void pass(const Pass& pass) override {
@@ -162,6 +152,15 @@ class MpiRanks : public Ranks {
   }
 
  private:
+  static void start_broadcast(std::span<std::byte> bytes, int from,
+                              std::vector<MPI_Request>& requests) {
+    constexpr std::size_t kMost = 1 << 30;  // MPI counts in int
+    for (std::size_t i = 0; i < bytes.size(); i += kMost) {
+      MPI_Ibcast(bytes.data() + i, static_cast<int>(std::min(kMost, bytes.size() - i)), MPI_BYTE,
+                 from, MPI_COMM_WORLD, &requests.emplace_back());
+    }
+  }
+
   int rank_ = 0, size_ = 1;
   // Communicator of `end` alone: on MPI_COMM_WORLD, a rank that fails may have left a call
   // unfinished.
