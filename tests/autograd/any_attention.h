@@ -1,62 +1,85 @@
 #pragma once
 
-#include <functional>
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "autograd/finite_differences.h"
-#include "autograd/ops.h"
+#include "autograd/op_cases.h"
+#include "support/numbers.h"
 
 namespace headcount {
 
-/// Draws a number from `least` to `most`: of rapidcheck, or of a generator with a seed.
-using Draw = std::function<Index(Index least, Index most)>;
-
 /// Attention with options and sizes as they are drawn, of the op or of its composition.
 struct AnyAttention {
-  std::string name;  ///< its options, in words
-  /// q, k and v; then keys and values of pooled rows, log gates and sinks, where there are some.
-  std::vector<CheckedInput> inputs;
+  /// Columns [first, first + width) of an input, read as keys or as values.
+  struct Part {
+    std::size_t input;
+    Index first, width;
+    Rows of(std::span<const Var> x) const { return Rows(x[input]).columns(first, width); }
+  };
+
+  std::string name;                  ///< its options, in words
+  std::vector<CheckedInput> inputs;  ///< queries, then what the parts read, log gates and sinks
+  std::vector<Part> keys;
+  Part values, pooled_keys, pooled_values;
   AttentionOptions options;  ///< those that are no inputs and no lists
   std::vector<std::uint8_t> mask;
   std::vector<std::int32_t> picked, picked_blocks;
-  Index most = 0, most_blocks = 0;  ///< rows that a query picks; 0: it reads all
-  Index block = 0;                  ///< tokens of a pooled row; 0: there are none
-  bool gates = false, sinks = false;
+  Index most = 0, most_blocks = 0;   ///< rows that a query picks; 0: it reads all
+  Index block = 0;                   ///< tokens of a pooled row; 0: there are none
+  std::size_t gates = 0, sinks = 0;  ///< inputs; 0: there are none
+  /// If not null, statistics, and weights of the picked rows and blocks.
+  std::shared_ptr<AttentionStats> stats;
+  std::shared_ptr<Values> picked_weights, block_weights;
 
-  /// Calls attend(q, k, v, options) on a training tape.
+  /// Draws attention of `shortest` to `longest` keys; `seed` names the numbers of its inputs.
+  AnyAttention(const Draw& any, Index shortest, Index longest, const std::string& seed);
+
+  /// Calls attend(q, keys, values, options) on a training tape.
   template <class Attend>
   CheckedFunction with(Attend attend) const {
-    return
-        [self = std::make_shared<AnyAttention>(*this), attend](Tape& tape, std::span<const Var> x) {
-          tape.set_training(true);
-          tape.set_random(17, 4);
-          AttentionOptions o = self->options;
-          o.key_mask = self->mask;
-          if (self->most > 0) o.picked = PickedRows{self->picked.data(), self->most};
-          std::size_t next = 3;
-          if (self->block > 0) {
-            o.pooled = {.keys = x[3], .values = x[4], .tokens = self->block};
-            if (self->most_blocks > 0)
-              o.pooled->picked = PickedRows{self->picked_blocks.data(), self->most_blocks};
-            next = 5;
-          }
-          std::optional<Rows> log_gates;
-          if (self->gates) log_gates = Rows(x[next++]);
-          o.log_gates = log_gates ? &*log_gates : nullptr;
-          if (self->sinks) o.sinks = x[next];
-          return attend(x[0], x[1], x[2], o);
-        };
+    return [self = std::make_shared<AnyAttention>(*this), attend](
+               Tape& tape, std::span<const Var> x) { return self->call(tape, x, attend); };
+  }
+
+ private:
+  template <class Attend>
+  Var call(Tape& tape, std::span<const Var> x, Attend attend) const {
+    const auto cleared = [](const std::shared_ptr<Values>& weights) -> Real* {
+      if (weights == nullptr) return nullptr;
+      std::ranges::fill(*weights, Real{0});
+      return weights->data();
+    };
+    tape.set_training(true);
+    tape.set_random(17, 4);
+    AttentionOptions o = options;
+    o.key_mask = mask;
+    if (stats != nullptr) {
+      *stats = {};
+      stats->keeps_weights = true;
+    }
+    o.stats = stats.get();
+    if (most > 0) o.picked = PickedRows{picked.data(), most, cleared(picked_weights)};
+    if (block > 0) {
+      o.pooled = {.keys = pooled_keys.of(x), .values = pooled_values.of(x), .tokens = block};
+      if (most_blocks > 0)
+        o.pooled->picked = PickedRows{picked_blocks.data(), most_blocks, cleared(block_weights)};
+    }
+    std::optional<Rows> log_gates;
+    if (gates > 0) log_gates = Rows(x[gates]);
+    o.log_gates = log_gates ? &*log_gates : nullptr;
+    if (sinks > 0) o.sinks = x[sinks];
+    std::vector<Rows> parts;
+    for (const Part& part : keys) parts.push_back(part.of(x));
+    return attend(x[0], std::span<const Rows>(parts), values.of(x), o);
   }
 };
 
-/// Any attention of `shortest` to `longest` keys. `seed` names the numbers of its inputs.
-AnyAttention any_attention(const Draw& any, Index shortest, Index longest, const std::string& seed);
-
-/// The op with one slice of keys, for AnyAttention::with.
-inline Var fused_attention(Var q, Var k, Var v, const AttentionOptions& options) {
-  return attention(q, k, v, options);
+/// The op, for AnyAttention::with.
+inline Var fused_attention(Var q, std::span<const Rows> keys, const Rows& values,
+                           const AttentionOptions& options) {
+  return attention(q, keys, values, options);
 }
 
 }  // namespace headcount

@@ -1,177 +1,132 @@
-// programs: in_double
+// programs: autograd in_double
+// Each op against its formula: values, and gradients of every input, with any options and shapes.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "autograd/any_attention.h"
 #include "autograd/any_size.h"
 #include "autograd/compositions.h"
 #include "autograd/evaluation.h"
+#include "autograd/op_cases.h"
+#include "autograd/parallel.h"
 
-// Each fused op against its composition: values, and gradients of every input.
 namespace headcount {
 namespace {
 
 using Inputs = std::span<const Var>;
 
-// Any shape of rank 1 to 4 with this last extent.
-Shape any_shape(Index last) {
-  Shape shape;
-  for (Index rank = any_size(0, 3); rank > 0; --rank) shape.append(any_size(1, 7));
-  shape.append(last);
-  return shape;
-}
+bool one_of(Index n) { return any_size(1, n) == 1; }
 
-std::vector<std::int32_t> any_ids(Index count, Index bound) {
-  std::vector<std::int32_t> ids;
-  for (Index i = 0; i < count; ++i)
-    ids.push_back(static_cast<std::int32_t>(any_size(0, static_cast<int>(bound) - 1)));
-  return ids;
-}
-
-void agree(const CheckedFunction& fused, const CheckedFunction& composed,
-           std::initializer_list<Shape> shapes) {
-  const auto inputs = normal_inputs("composed" + std::to_string(any_size(0, 1000)), shapes);
-  const double error = difference(evaluate(fused, inputs), evaluate(composed, inputs));
+void agree(const OpEvaluation& fused, const OpEvaluation& composed) {
+  const double error = difference(fused, composed);
   RC_LOG() << "difference " << error << "\n";
   RC_ASSERT(error < kComposedTolerance);
 }
 
-TEST(Composed, ElementwiseFunctionsOfTheTestsAreRight) {
+class ComposedOp : public testing::TestWithParam<Op> {};
+INSTANTIATE_TEST_SUITE_P(Table, ComposedOp, testing::ValuesIn(ops_with_cases()),
+                         [](const auto& at) { return std::string(name(at.param)); });
+
+TEST_P(ComposedOp, HasTheValuesAndGradientsOfItsFormula) {
+  EXPECT_TRUE(rc::check([] {
+    const CaseSize size = one_of(6) ? CaseSize::large : CaseSize::tiny;
+    const OpCase c = any_case(GetParam(), size, any_size);
+    RC_LOG() << c.name << "\n";
+    if (c.composed) agree(evaluate(c.function, c.inputs), evaluate(c.composed, c.inputs));
+  }));
+}
+
+TEST(Compositions, OfElementwiseFunctionsHaveTheirGradients) {
   const auto function = [](Tape&, Inputs x) {
-    return exponential(x[0]) * logarithm(x[0]) + square_root(x[0]) * error_function(x[0]);
+    const Var e = composed_exponential(x[0]) * logarithm(x[0]);
+    const Var f = composed_arithmetic(Op::divide, square_root(x[0]), error_function(x[0]));
+    return composed_arithmetic(Op::subtract, e, composed_arithmetic(Op::multiply, f, e)) +
+           gathered(composed_tanh(x[0]), {4}, [](const Position& p) {
+             return Position{0, 0, 0, 2 - p[3]};
+           });
   };
   std::vector<CheckedInput> inputs = {{{4}, {Real{0.3}, Real{0.9}, Real{1.4}, Real{2.2}}}};
   const GradientReport report = check_gradients(function, inputs);
-  EXPECT_LT(report.error, 1e-8) << report.text();
+  EXPECT_LT(report.error, sizeof(Real) == sizeof(double) ? 1e-8 : 0.1) << report.text();
 }
 
-TEST(Composed, OpsOfOneInput) {
-  using Function = Var (*)(Var);
-  for (const auto& [fused, composed] : {std::pair<Function, Function>{gelu, composed_gelu},
-                                        {silu, composed_silu},
-                                        {sigmoid, composed_sigmoid},
-                                        {softplus, composed_softplus},
-                                        {softmax, composed_softmax}}) {
-    EXPECT_TRUE(rc::check([&, f = fused, c = composed] {
-      agree([f](Tape&, Inputs x) { return f(x[0]); }, [c](Tape&, Inputs x) { return c(x[0]); },
-            {any_shape(any_size(1, 40))});
-    }));
-  }
+// Entropies and weights, too: of all rows that a query reads, and of those that it picked.
+void attentions_agree(Index shortest, Index longest) {
+  AnyAttention drawn(any_size, shortest, longest, std::to_string(any_size(0, 1000)));
+  RC_LOG() << drawn.name << "\n";
+  drawn.stats = std::make_shared<AttentionStats>();
+  drawn.picked_weights = std::make_shared<Values>(drawn.picked.size());
+  drawn.block_weights = std::make_shared<Values>(drawn.picked_blocks.size());
+  const auto results = [&](const CheckedFunction& function) {
+    OpEvaluation result = evaluate(function, drawn.inputs);
+    const AttentionStats& stats = *drawn.stats;
+    const double entropy =
+        stats.rows == 0 ? 0 : stats.entropy_sum / static_cast<double>(stats.rows);
+    for (const Values& told :
+         {stats.weights, stats.pooled_weights, *drawn.picked_weights, *drawn.block_weights,
+          Values{static_cast<Real>(entropy), static_cast<Real>(stats.rows)}})
+      result.gradients.push_back(told);
+    return result;
+  };
+  agree(results(drawn.with(fused_attention)), results(drawn.with(composed_attention)));
 }
 
-TEST(Composed, GatesOfTwoInputs) {
+TEST(ComposedAttention, AnyOptionsAndShapes) {
   EXPECT_TRUE(rc::check([] {
-    const Shape shape = any_shape(any_size(1, 40));
-    agree([](Tape&, Inputs x) { return silu_gate(x[0], x[1]); },
-          [](Tape&, Inputs x) { return composed_silu(x[0]) * x[1]; }, {shape, shape});
-    agree([](Tape&, Inputs x) { return sigmoid_gate(x[0], x[1]); },
-          [](Tape&, Inputs x) { return composed_sigmoid(x[0]) * x[1]; }, {shape, shape});
+    for (int i = 0; i < 3; ++i) attentions_agree(1, 40);
   }));
 }
 
-TEST(Composed, SoftCap) {
-  constexpr Real kCap = 1.5;
-  EXPECT_TRUE(rc::check([] {
-    agree([](Tape&, Inputs x) { return soft_cap(x[0], kCap); },
-          [](Tape& tape, Inputs x) {
-            const Var s = composed_sigmoid(scale(x[0], 2 / kCap));  // tanh(z) = 2 sigmoid(2z) - 1
-            return scale(s, 2 * kCap) - filled(tape, x[0].shape(), kCap);
-          },
-          {any_shape(any_size(1, 40))});
-  }));
+TEST(ComposedAttention, LengthsOfSeveralTiles) {
+  EXPECT_TRUE(rc::check([] { attentions_agree(60, 140); }));
 }
 
-TEST(Composed, LayerNorm) {
-  EXPECT_TRUE(rc::check([] {
-    const Index width = any_size(3, 40);
-    const bool has_bias = *rc::gen::arbitrary<bool>();
-    const Real epsilon = *rc::gen::element(Real{1e-5}, Real{0.1});
-    const auto bias = [=](Inputs x) { return has_bias ? std::optional(x[2]) : std::nullopt; };
-    agree([=](Tape&, Inputs x) { return layer_norm(x[0], x[1], bias(x), epsilon); },
-          [=](Tape&, Inputs x) { return composed_layer_norm(x[0], x[1], bias(x), epsilon); },
-          {any_shape(width), {width}, {width}});
-  }));
+// One query that comes after many tokens; blocks longer than the text; fewer rows than there are
+// blocks, and more; rows of a cache whose first rows were overwritten.
+TopK any_sizes(Index length) {
+  const Index first = one_of(2) ? 0 : any_size(1, length == 1 ? 200 : 20);
+  const Index tokens = one_of(2) ? 1 : one_of(4) ? any_size(5, 80) : any_size(2, 4);
+  return {.most = one_of(4) ? any_size(100, 300) : any_size(1, 20),
+          .tokens = tokens,
+          .first_position = first,
+          .window = one_of(3) ? any_size(1, 90) : 0,
+          .first_row = one_of(3) ? any_size(0, first / tokens) : 0};
 }
 
-TEST(Composed, RmsNorm) {
+// Several pieces of queries and tiles of rows. Sometimes one of the inputs needs no gradient.
+// Scores of small integers are often equal. The second call adds its gradients to those of the
+// first.
+TEST(ComposedPicking, PickRows) {
   EXPECT_TRUE(rc::check([] {
-    const Index width = any_size(1, 40);
-    const bool has_weight = *rc::gen::arbitrary<bool>();
-    const Real epsilon = *rc::gen::element(Real{1e-4}, Real{0.1});
-    const auto weight = [=](Inputs x) { return has_weight ? std::optional(x[1]) : std::nullopt; };
-    agree([=](Tape&, Inputs x) { return rms_norm(x[0], weight(x), epsilon); },
-          [=](Tape&, Inputs x) { return composed_rms_norm(x[0], weight(x), epsilon); },
-          {any_shape(width), {width}});
-  }));
-}
-
-TEST(Composed, Linear) {
-  EXPECT_TRUE(rc::check([] {
-    const Index in = any_size(1, 40), out = any_size(1, 40);
-    const bool has_bias = *rc::gen::arbitrary<bool>();
-    const auto bias = [=](Inputs x) { return has_bias ? std::optional(x[2]) : std::nullopt; };
-    agree([=](Tape&, Inputs x) { return linear(x[0], x[1], bias(x)); },
-          [=](Tape&, Inputs x) { return composed_linear(x[0], x[1], bias(x)); },
-          {any_shape(in), {out, in}, {out}});
-  }));
-}
-
-TEST(Composed, HeadLinear) {
-  EXPECT_TRUE(rc::check([] {
-    const Index heads = any_size(1, 5), r = any_size(1, 40), count = any_size(1, 30);
-    const Index first = any_size(0, 5), block = first + count + any_size(0, 5);
-    const Stored stored = *rc::gen::element(Stored::as_is, Stored::transposed);
-    const Index in = stored == Stored::transposed ? r : count;
-    agree([=](Tape&, Inputs x) { return head_linear(x[0], x[1], first, count, stored); },
-          [=](Tape&, Inputs x) { return composed_head_linear(x[0], x[1], first, count, stored); },
-          {{any_size(1, 3), any_size(1, 40), heads, in}, {heads * block, r}});
-  }));
-}
-
-// Two uses of one weight, of rows that may overlap: their gradients are added.
-TEST(Composed, HeadLinearIntoALatentAndOutOfIt) {
-  EXPECT_TRUE(rc::check([] {
-    const Index heads = any_size(1, 4), r = any_size(1, 20), count = any_size(1, 12);
-    const Index first = any_size(0, 4), out = any_size(1, 12);
-    const auto both = [=](const auto& product) {
-      return [=](Tape&, Inputs x) {
-        const Var latent = product(x[0], x[1], first, count, Stored::as_is);
-        return product(latent, x[1], 0, out, Stored::transposed);
+    const Index batch = any_size(1, 3), length = one_of(4) ? 1 : any_size(2, 150);
+    const Index heads = one_of(4) ? any_size(6, 32) : any_size(1, 5), width = any_size(1, 6);
+    const TopK sizes = any_sizes(length);
+    const Index spare = one_of(4) ? 70 : any_size(-2, 2);
+    const Index rows = std::max<Index>(
+        1, one_of(5) ? any_size(1, 5) : (sizes.first_position + length) / sizes.tokens + spare);
+    const std::array<Shape, 3> shapes = {
+        {{batch, length, heads, width}, {batch, rows, 1, width}, {batch, length, heads}}};
+    auto inputs = normal_inputs("picks" + std::to_string(any_size(0, 1000)), shapes);
+    const bool equal = one_of(2);
+    for (CheckedInput& input : inputs) {
+      for (Real& number : input.values) number = equal ? std::round(number) : number;
+    }
+    if (one_of(3)) inputs[static_cast<std::size_t>(any_size(0, 2))].differentiable = false;
+    std::vector<std::int32_t> lists;
+    const auto twice = [&](const auto& pick) {
+      return [&, pick](Tape&, Inputs x) {
+        const Picks picks = pick(x[0], x[1], x[2], Real{0.5}, sizes);
+        const std::int32_t* const list = picks.picked.rows;
+        lists.assign(list, list + batch * length * sizes.most);
+        return concat(picks.scores, pick(x[0], x[1], x[2], Real{2}, sizes).scores);
       };
     };
-    agree(both(head_linear), both(composed_head_linear),
-          {{any_size(1, 3), any_size(1, 20), heads, count}, {heads * (first + count + out), r}});
-  }));
-}
-
-TEST(Composed, Embedding) {
-  EXPECT_TRUE(rc::check([] {
-    const Index n = any_size(1, 20);
-    const Shape rows = {any_size(1, 5), any_size(1, 9)};
-    const auto ids = any_ids(rows.size(), n);
-    agree([&](Tape&, Inputs x) { return embedding(x[0], ids, rows); },
-          [&](Tape&, Inputs x) { return composed_embedding(x[0], ids, rows); },
-          {{n, any_size(1, 20)}});
-  }));
-}
-
-TEST(Composed, CrossEntropy) {
-  EXPECT_TRUE(rc::check([] {
-    const Shape shape = any_shape(any_size(1, 40));
-    const auto targets = any_ids(shape.rows(), shape.last());
-    agree([&](Tape&, Inputs x) { return cross_entropy(x[0], targets); },
-          [&](Tape&, Inputs x) { return composed_cross_entropy(x[0], targets); }, {shape});
-  }));
-}
-
-TEST(Composed, Rotary) {
-  EXPECT_TRUE(rc::check([] {
-    const Index dim = 2 * any_size(1, 6), width = dim + any_size(0, 5), length = any_size(1, 9);
-    const Index first = any_size(0, 20);
-    const RotaryLayout layout = *rc::gen::element(RotaryLayout::half, RotaryLayout::interleaved);
-    const RotaryTable table(dim, first + length, 10000);
-    agree([&](Tape&, Inputs x) { return rotary(x[0], table, layout, first); },
-          [&](Tape&, Inputs x) { return composed_rotary(x[0], dim, 10000, layout, first); },
-          {{any_size(1, 3), length, any_size(1, 4), width}});
+    const OpEvaluation composed = evaluate(twice(composed_pick_rows), inputs);
+    const std::vector<std::int32_t> wanted = lists;
+    agree(evaluate(twice(pick_rows), inputs), composed);
+    RC_ASSERT(lists == wanted);
+    const OnOneThread here;  // there is one piece of scratch memory then
+    agree(evaluate(twice(pick_rows), inputs), composed);
   }));
 }
 

@@ -1,15 +1,37 @@
-// programs: autograd in_double
+// programs: autograd gradcheck in_double
 #include "autograd/compositions.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <vector>
+
+#include "autograd/no_target.h"
 
 namespace headcount {
 
 namespace {
+
+// Calls body(i, position) for every element i.
+template <class Body>
+void for_each_position(const Shape& s, const Body& body) {
+  Position n = {1, 1, 1, 1};
+  for (int i = 1; i <= s.rank(); ++i) n[static_cast<std::size_t>(4 - i)] = s[-i];
+  for (Index i = 0; i < s.size(); ++i)
+    body(i,
+         Position{i / (n[1] * n[2] * n[3]), i / (n[2] * n[3]) % n[1], i / n[3] % n[2], i % n[3]});
+}
+
+// Index of the element of x at p, -1 where p is nowhere.
+Index offset(const Shape& s, const Position& p) {
+  if (std::ranges::any_of(p, [](Index i) { return i < 0; })) return -1;
+  Index result = 0;
+  for (int i = 0; i < s.rank(); ++i) {
+    const Index at = p[static_cast<std::size_t>(4 - s.rank() + i)];
+    result = result * s[i] + (s[i] == 1 ? 0 : at);
+  }
+  return result;
+}
 
 // y = f(x), dx = dy slope(x, y). The tape wants the name of some op; which one plays no part.
 template <class Function, class Slope>
@@ -26,16 +48,54 @@ Var elementwise(Var x, Function f, Slope slope) {
   return y;
 }
 
+// x [..., n] -> [..., 1], the sums of the rows.
+Var row_sums(Var x) {
+  return matrix_product(reshape(x, {x.shape().rows(), x.shape().last()}),
+                        filled(*x.tape, {x.shape().last(), 1}, 1));
+}
+
+// The sum of each row in all of its elements.
+Var repeated_row_sums(Var x) {
+  const Shape rows = {x.shape().rows(), x.shape().last()};
+  return reshape(gathered(row_sums(x), rows), x.shape());
+}
+
 Var one_hot(Tape& tape, std::span<const std::int32_t> ids, Index classes) {
-  const Index rows = std::ssize(ids);
-  std::vector<Real> values(static_cast<std::size_t>(rows * classes));
-  for (Index i = 0; i < rows; ++i) {
-    values[static_cast<std::size_t>(i * classes + ids[static_cast<std::size_t>(i)])] = 1;
-  }
-  return tape.constant({rows, classes}, values);
+  return made(tape, {std::ssize(ids), classes},
+              [&](const Position& p) { return Real(ids[static_cast<std::size_t>(p[2])] == p[3]); });
 }
 
 }  // namespace
+
+Var gathered(Var x, const Shape& shape, const Source& from) {
+  Tape& tape = *x.tape;
+  const Shape source = x.shape();
+  const Var y = tape.record(Op::scale, shape, {x});
+  auto* const at = tape.scratch_of<Index>(shape.size());
+  for_each_position(shape, [&](Index i, const Position& p) {
+    at[i] = offset(source, from(p));
+    tape.value(y)[i] = at[i] < 0 ? 0 : tape.value(x)[at[i]];
+  });
+  tape.finish(y, [=, count = shape.size(), sources = source.size()](Tape& t, const Real* dy) {
+    const GradientSink dx = t.gradient_sink(x);
+    if (!dx) return;
+    if (dx.write == Write::assign) std::fill_n(dx.data, sources, Real{0});
+    for (Index i = 0; i < count; ++i) {
+      if (at[i] >= 0) dx.data[at[i]] += dy[i];
+    }
+  });
+  return y;
+}
+
+Var made(Tape& tape, const Shape& shape, const std::function<Real(const Position&)>& element) {
+  Values values;
+  for_each_position(shape, [&](Index, const Position& p) { values.push_back(element(p)); });
+  return tape.constant(shape, values);
+}
+
+Var filled(Tape& tape, const Shape& shape, Real value) {
+  return tape.constant(shape, Values(static_cast<std::size_t>(shape.size()), value));
+}
 
 Var logarithm(Var x) {
   return elementwise(
@@ -47,11 +107,6 @@ Var square_root(Var x) {
       x, [](Real v) { return std::sqrt(v); }, [](Real, Real y) { return Real{0.5} / y; });
 }
 
-Var hyperbolic_tangent(Var x) {
-  return elementwise(
-      x, [](Real v) { return std::tanh(v); }, [](Real, Real y) { return 1 - y * y; });
-}
-
 Var error_function(Var x) {
   return elementwise(
       x, [](Real v) { return std::erf(v); },
@@ -60,19 +115,67 @@ Var error_function(Var x) {
       });
 }
 
-Var filled(Tape& tape, const Shape& shape, Real value) {
-  return tape.constant(shape, std::vector<Real>(static_cast<std::size_t>(shape.size()), value));
+Var composed_exponential(Var x) {
+  return elementwise(
+      x, [](Real v) { return std::exp(v); }, [](Real, Real y) { return y; });
 }
 
-Var row_sums(Var x) {
-  const Index n = x.shape().last();
-  return composed_linear(x, filled(*x.tape, {n, n}, 1), std::nullopt);
+Var composed_tanh(Var x) {
+  return elementwise(
+      x, [](Real v) { return std::tanh(v); }, [](Real, Real y) { return 1 - y * y; });
+}
+
+Var composed_arithmetic(Op op, Var a, Var b) {
+  Tape& tape = *a.tape;
+  const Index count = a.shape().size();
+  const Var y = tape.record(op, a.shape(), {a, b});
+  for (Index i = 0; i < count; ++i) {
+    const Real u = tape.value(a)[i], v = tape.value(b)[i];
+    tape.value(y)[i] = op == Op::add        ? u + v
+                       : op == Op::subtract ? u - v
+                       : op == Op::multiply ? u * v
+                                            : u / v;
+  }
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const bool product = op == Op::multiply, ratio = op == Op::divide;
+    if (const GradientSink da = t.gradient_sink(a)) {
+      for (Index i = 0; i < count; ++i) {
+        const Real v = t.value(b)[i];
+        da.put(i, dy[i] * (product ? v : ratio ? 1 / v : 1));
+      }
+    }
+    if (const GradientSink db = t.gradient_sink(b)) {
+      for (Index i = 0; i < count; ++i) {
+        const Real u = t.value(a)[i], v = t.value(b)[i];
+        db.put(i, dy[i] * (product ? u : ratio ? -u / (v * v) : op == Op::add ? 1 : -1));
+      }
+    }
+  });
+  return y;
+}
+
+Var composed_sum(Var x) { return reshape(row_sums(reshape(x, {x.shape().size()})), {}); }
+
+// The sum over l of column l of a times row l of b.
+Var composed_product(Var a, Var b) {
+  const Shape shape = a.shape().with_last(b.shape().last());
+  Var y = filled(*a.tape, shape, 0);
+  for (Index l = 0; l < a.shape().last(); ++l) {
+    const Var column = gathered(a, shape, [=](const Position& p) {
+      return Position{p[0], p[1], p[2], l};
+    });
+    const Var row = gathered(b, shape, [=](const Position& p) {
+      return Position{p[0], p[1], l, p[3]};
+    });
+    y = y + column * row;
+  }
+  return y;
 }
 
 // 1 / (1 + e^-x)
 Var composed_sigmoid(Var x) {
   const Var one = filled(*x.tape, x.shape(), 1);
-  return one / (one + exponential(scale(x, -1)));
+  return one / (one + composed_exponential(scale(x, -1)));
 }
 
 // x (1 + erf(x / sqrt(2))) / 2
@@ -84,286 +187,152 @@ Var composed_gelu(Var x) {
 Var composed_silu(Var x) { return x * composed_sigmoid(x); }
 
 // log(1 + e^x)
-Var composed_softplus(Var x) { return logarithm(filled(*x.tape, x.shape(), 1) + exponential(x)); }
+Var composed_softplus(Var x) {
+  return logarithm(filled(*x.tape, x.shape(), 1) + composed_exponential(x));
+}
 
 Var composed_softmax(Var x) {
-  const Var e = exponential(x);
-  return e / row_sums(e);
+  const Var e = composed_exponential(x);
+  return e / repeated_row_sums(e);
 }
 
 Var composed_layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
   const Real mean = 1 / static_cast<Real>(x.shape().last());
-  const Var centred = x - scale(row_sums(x), mean);
-  const Var variance = scale(row_sums(centred * centred), mean);
+  const Var centred = x - scale(repeated_row_sums(x), mean);
+  const Var variance = scale(repeated_row_sums(centred * centred), mean);
   const Var y = centred / square_root(variance + filled(*x.tape, x.shape(), epsilon)) * weight;
   return bias ? y + *bias : y;
 }
 
 Var composed_rms_norm(Var x, std::optional<Var> weight, Real epsilon) {
-  const Var mean = scale(row_sums(x * x), 1 / static_cast<Real>(x.shape().last()));
+  const Var mean = scale(repeated_row_sums(x * x), 1 / static_cast<Real>(x.shape().last()));
   const Var y = x / square_root(mean + filled(*x.tape, x.shape(), epsilon));
   return weight ? y * *weight : y;
 }
 
 Var composed_linear(Var x, Var weight, std::optional<Var> bias) {
   const Shape shape = x.shape();
-  const Index out = weight.shape()[0];
   const Var rows = reshape(x, {shape.rows(), shape.last()});
-  const Var y = reshape(matrix_product(rows, transpose(weight, 0, 1)), shape.with_last(out));
+  const Var y =
+      reshape(matrix_product(rows, transpose(weight, 0, 1)), shape.with_last(weight.shape()[0]));
   return bias ? y + *bias : y;
 }
 
+// Product of each head [B, H, T, in] with its rows of the weight.
 Var composed_head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
   const Shape s = x.shape();  // [B, T, H, in]
-  const Index heads = s[2], in = s[3], block = weight.shape()[0] / heads, r = weight.shape()[1];
-  const Var rows = reshape(x, {s[0] * s[1], heads * in});
-  const Var numbers = reshape(weight, {weight.shape().size()});
-  std::optional<Var> y;
-  for (Index h = 0; h < heads; ++h) {
-    const Var w = reshape(columns(numbers, (h * block + first) * r, count * r), {count, r});
-    const Var of_head = matrix_product(columns(rows, h * in, in),
-                                       stored == Stored::transposed ? transpose(w, 0, 1) : w);
-    y = y ? concat(*y, of_head) : of_head;
-  }
-  return reshape(*y, {s[0], s[1], heads, y->shape().last() / heads});
+  const Index block = weight.shape()[0] / s[2];
+  const Var rows = gathered(weight, {s[0], s[2], count, weight.shape()[1]}, [=](const Position& p) {
+    return Position{0, 0, p[1] * block + first + p[2], p[3]};
+  });
+  const Var w = stored == Stored::transposed ? transpose(rows, 2, 3) : rows;
+  return transpose(matrix_product(transpose(x, 1, 2), w), 1, 2);
 }
 
 Var composed_embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
+  const Index width = table.shape()[1];
+  const Var y = gathered(table, {std::ssize(ids), width}, [&](const Position& p) {
+    return Position{0, 0, ids[static_cast<std::size_t>(p[2])], p[3]};
+  });
   Shape shape = rows;
-  shape.append(table.shape()[1]);
-  return reshape(matrix_product(one_hot(*table.tape, ids, table.shape()[0]), table), shape);
+  shape.append(width);
+  return reshape(y, shape);
 }
 
-// mean of log(sum of e^x) - x[target]
+// Mean of log(sum of e^x) - x[target] over the rows that have a target.
 Var composed_cross_entropy(Var logits, std::span<const std::int32_t> targets) {
   Tape& tape = *logits.tape;
   const Index rows = logits.shape().rows(), classes = logits.shape().last();
   const Var x = reshape(logits, {rows, classes});
-  const Var column = filled(tape, {classes, 1}, 1);
-  const Var logsumexp = logarithm(matrix_product(exponential(x), column));
-  const Var picked = matrix_product(x * one_hot(tape, targets, classes), column);
-  return scale(sum(logsumexp - picked), 1 / static_cast<Real>(rows));
+  const Var losses =
+      logarithm(row_sums(composed_exponential(x))) - row_sums(x * one_hot(tape, targets, classes));
+  const Var counted = made(tape, {rows, 1}, [&](const Position& p) {
+    return Real(targets[static_cast<std::size_t>(p[2])] != kNoTarget);
+  });
+  const auto count = rows - std::ranges::count(targets, kNoTarget);
+  return scale(composed_sum(losses * counted), 1 / static_cast<Real>(count));
 }
 
-Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position) {
-  const Shape s = x.shape();  // [B, T, H, D]
-  const Index length = s[1], width = s[3], start = width - dim;
-  std::vector<Real> turns(static_cast<std::size_t>(length * width * width));  // x row times matrix
-  const auto at = [&](Index t, Index from, Index to) -> Real& {
-    return turns[static_cast<std::size_t>((t * width + from) * width + to)];
+// x cos + (its partner in a pair) sin, of which the first one's sine is negative.
+Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position,
+                    double sign, Index stride) {
+  const Shape shape = x.shape();  // [B, T, H, D]
+  const Index start = shape[3] - dim, apart = layout == RotaryLayout::half ? dim / 2 : 1;
+  const auto is_first = [=](Index i) { return (i - start) / apart % 2 == 0; };
+  const auto turn = [=](const Position& p) {
+    const Index i = p[3] - start, pair = layout == RotaryLayout::half ? i % apart : i / 2;
+    return sign * static_cast<double>(first_position + p[1] * stride) *
+           std::pow(theta, -2 * static_cast<double>(pair) / static_cast<double>(dim));
   };
-  for (Index t = 0; t < length; ++t) {
-    for (Index i = 0; i < start; ++i) at(t, i, i) = 1;
-    for (Index j = 0; j < dim / 2; ++j) {
-      const double frequency =
-          std::pow(theta, -2 * static_cast<double>(j) / static_cast<double>(dim));
-      const double angle = static_cast<double>(first_position + t) * frequency;
-      const bool half = layout == RotaryLayout::half;
-      const Index a = start + (half ? j : 2 * j), b = half ? a + dim / 2 : a + 1;
-      at(t, a, a) = at(t, b, b) = static_cast<Real>(std::cos(angle));
-      at(t, a, b) = static_cast<Real>(std::sin(angle));
-      at(t, b, a) = -at(t, a, b);
-    }
-  }
-  const Var by_position = transpose(x, 0, 1);  // [T, B, H, D]
-  const Var turned = matrix_product(reshape(by_position, {length, s[0] * s[2], width}),
-                                    x.tape->constant({length, width, width}, turns));
-  return transpose(reshape(turned, {length, s[0], s[2], width}), 0, 1);
+  const Var cosines = made(*x.tape, shape, [=](const Position& p) {
+    return p[3] < start ? Real{1} : static_cast<Real>(std::cos(turn(p)));
+  });
+  const Var sines = made(*x.tape, shape, [=](const Position& p) {
+    return static_cast<Real>(is_first(p[3]) ? -std::sin(turn(p)) : std::sin(turn(p)));
+  });
+  const Var partners = gathered(x, shape, [=](const Position& p) {
+    if (p[3] < start) return kNowhere;
+    return Position{p[0], p[1], p[2], p[3] + (is_first(p[3]) ? apart : -apart)};
+  });
+  return x * cosines + partners * sines;
 }
 
-namespace {
-
-// Returns true if query t reads row `row` of those that it sees.
-bool reads(const std::optional<PickedRows>& picked, Index b, Index t, Index row, Index queries) {
-  if (!picked) return true;
-  const std::int32_t* const list = picked->of(b, t, queries);
-  const std::int32_t* const end = list + picked->most;
-  return std::find(list, end, static_cast<std::int32_t>(row)) != end;
-}
-
-// Keys that pooled rows are come after the others.
-bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index all_keys) {
-  const Index keys = all_keys - (o.pooled ? o.pooled->keys.shape()[1] : 0);
-  if (s >= keys) {
-    return s - keys < (keys - queries + t + 1) / o.pooled->tokens &&
-           reads(o.pooled->picked, b, t, s - keys, queries);
-  }
-  const Index last = o.causal ? keys - queries + t : keys - 1;
-  const bool masked =
-      !o.key_mask.empty() && o.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
-  return s <= last && (o.window == 0 || s > last - o.window) && !masked &&
-         reads(o.picked, b, t, s, queries);
-}
-
-// [B, H, T, S] of `seen` where the query sees the key, `hidden` elsewhere.
-Var visibility(const AttentionOptions& options, Tape& tape, const Shape& shape, Real seen,
-               Real hidden) {
-  std::vector<Real> values;
-  for (Index row = 0; row < shape.rows(); ++row) {
-    for (Index s = 0; s < shape[3]; ++s) {
-      const Index b = row / shape[2] / shape[1], t = row % shape[2];
-      values.push_back(sees(options, b, t, s, shape[2], shape[3]) ? seen : hidden);
-    }
-  }
-  return tape.constant(shape, values);
-}
-
-// x [B, S, G, D] -> [B, D, H, S], head i a copy of head i / (H / G).
-Var repeat_heads(Var x, Index heads) {
-  const Index kv_heads = x.shape()[2];
-  std::vector<std::int32_t> source;
-  for (Index i = 0; i < heads; ++i) {
-    source.push_back(static_cast<std::int32_t>(i / (heads / kv_heads)));
-  }
-  const Var repeat = one_hot(*x.tape, source, kv_heads);  // [H, G]
-  return transpose(transpose(composed_linear(transpose(x, 2, 3), repeat, std::nullopt), 1, 2), 2,
-                   3);
-}
-
-Var scaled_scores(Var raw, const AttentionOptions& options) {
-  Tape& tape = *raw.tape;
-  const Var seen = visibility(options, tape, raw.shape(), 1, 0);
-  if (options.row_scale == RowScale::one) return scale(raw, options.scale);
-  // A query that sees nothing has norm and length 0; what it is divided by then plays no part.
-  const Var nothing = filled(tape, raw.shape(), std::numeric_limits<Real>::min());
-  const Var squares = options.row_scale == RowScale::inverse_norm ? raw * raw * seen : seen;
-  return scale(raw, options.scale) / square_root(row_sums(squares) + nothing);
-}
-
-// The sum of the log gates [B, S, H, 1] up to each query less that up to each key, [B, H, T, S].
-Var gate_scores(Var gates, const AttentionOptions& options, Index queries) {
-  Tape& tape = *gates.tape;
-  const Index batch = gates.shape()[0], keys = gates.shape()[1], heads = gates.shape()[2];
-  const auto sums = [&](Index rows, Real sign) {  // up to the last tokens, [B, H, rows, 1]
-    std::vector<Real> up_to;
-    for (Index i = 0; i < batch * heads * rows * keys; ++i) {
-      const Index b = i / keys / rows / heads, last = keys - rows + i / keys % rows, s = i % keys;
-      const bool masked = !options.key_mask.empty() &&
-                          options.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
-      up_to.push_back(s <= last && !masked ? sign : Real{0});
-    }
-    return matrix_product(tape.constant({batch, heads, rows, keys}, up_to), transpose(gates, 1, 2));
-  };
-  return matrix_product(sums(queries, 1), filled(tape, {batch, heads, 1, keys}, 1)) +
-         matrix_product(filled(tape, {batch, heads, queries, 1}, 1),
-                        transpose(sums(keys, -1), 2, 3));
-}
-
-}  // namespace
-
-Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
-  Tape& tape = *q.tape;
-  const Index heads = q.shape()[2];
-  const Var queries = transpose(q, 1, 2);                // [B, H, T, Dk]
-  Var keys = transpose(repeat_heads(k, heads), 1, 2);    // [B, H, Dk, S]
-  Var turned = transpose(repeat_heads(v, heads), 1, 2);  // [B, H, Dv, S]
-  if (options.pooled) {
-    keys = concat(keys, transpose(repeat_heads(options.pooled->keys.x(), heads), 1, 2));
-    turned = concat(turned, transpose(repeat_heads(options.pooled->values.x(), heads), 1, 2));
-  }
-  const Var values = transpose(turned, 2, 3);     // [B, H, S, Dv]
-  const Var raw = matrix_product(queries, keys);  // [B, H, T, S]
-  Var scores = scaled_scores(raw, options);
-  if (options.cap > 0)
-    scores = scale(hyperbolic_tangent(scale(scores, 1 / options.cap)), options.cap);
-  if (options.log_gates != nullptr)
-    scores = scores + gate_scores(options.log_gates->x(), options, q.shape()[1]);
-  const Var masked = scores + visibility(options, tape, raw.shape(), 0, Real{-1e30});
-  // A sink is one more column of the softmax. Where nothing is seen the weights are uniform; the
-  // product makes them 0.
-  Var shares = masked;
-  if (options.sinks) {
-    const Shape column = raw.shape().with_last(1);
-    const Var sinks =
-        transpose(filled(tape, {column[0], column[2], 1, heads}, 0) + *options.sinks, 1, 3);
-    shares = concat(masked, reshape(sinks, column));
-  }
-  const Var weights = columns(softmax(shares), 0, raw.shape().last()) *
-                      visibility(options, tape, raw.shape(), 1, 0);
-  return transpose(matrix_product(dropout(weights, options.dropout.value_or(0)), values), 1, 2);
-}
-
-namespace {
-
-// The tokens of complete blocks, [B, T, D] -> [B, blocks, m, D].
-Var in_blocks(Var x, Index block) {
-  const Shape s = x.shape();
-  const Index blocks = s[1] / block;
-  const Var flat = columns(reshape(x, {s[0], s[1] * s[2]}), 0, blocks * block * s[2]);
-  return reshape(flat, {s[0], blocks, block, s[2]});
-}
-
-}  // namespace
-
+// Softmax over the tokens of a block, and the sum of the tokens that it weighs, [B, blocks, D, m].
 std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias) {
   const Shape s = x.shape();
   const Index block = bias.shape()[0], blocks = s[1] / block, width = s[2];
-  if (blocks == 0) return std::nullopt;
-  const Var scores = transpose(in_blocks(gates, block) + bias, 2, 3);
-  const Var values = transpose(in_blocks(x, block), 2, 3);
-  const Index rows = s[0] * blocks * width;
-  const Var sums =
-      matrix_product(reshape(softmax(scores), {rows, 1, block}), reshape(values, {rows, block, 1}));
-  return reshape(sums, {s[0], blocks, width});
+  const Shape shape = {s[0], blocks, width, block};
+  const auto token = [=](const Position& p) {
+    return Position{0, p[0], p[1] * block + p[3], p[2]};
+  };
+  const Var biases = gathered(bias, shape, [](const Position& p) {
+    return Position{0, 0, p[3], p[2]};
+  });
+  const Var weights = composed_softmax(gathered(gates, shape, token) + biases);
+  return reshape(row_sums(weights * gathered(x, shape, token)), {s[0], blocks, width});
 }
 
-// Tap j of [B, T, C]: x times the matrix that moves token t to t + K - 1 - j, times its weights.
-Var composed_causal_convolution(Var x, Var weight, Index first) {
-  Tape& tape = *x.tape;
+Var composed_causal_convolution(Var x, Var weight, Index first, Skip skip, Index tokens) {
   const Index batch = x.shape()[0], length = x.shape()[1], channels = x.shape()[2];
   const Index taps = weight.shape()[2];
-  const Var rows = reshape(weight, {weight.shape()[0], taps});
-  std::optional<Var> sum;
+  const Shape shape = {batch, tokens, channels};
+  const auto earlier = [=](Index by) {
+    return [=](const Position& p) { return Position{0, p[1], length - tokens + p[2] - by, p[3]}; };
+  };
+  Var y = skip == Skip::input ? gathered(x, shape, earlier(0)) : filled(*x.tape, shape, 0);
   for (Index j = 0; j < taps; ++j) {
-    std::vector<Real> moves(static_cast<std::size_t>(batch * length * length));
-    for (Index b = 0; b < batch; ++b) {
-      for (Index t = taps - 1 - j; t < length; ++t)
-        moves[static_cast<std::size_t>((b * length + t) * length + t - (taps - 1 - j))] = 1;
-    }
-    const Var moved = matrix_product(tape.constant({batch, length, length}, moves), x);
-    const Var tap = reshape(columns(transpose(rows, 0, 1), first, channels), {taps * channels});
-    const Var term = moved * columns(tap, j * channels, channels);
-    sum = sum ? *sum + term : term;
+    const Var tap = gathered(weight, {channels}, [=](const Position& p) {
+      return Position{0, first + p[3], 0, j};
+    });
+    y = y + gathered(x, shape, earlier(taps - 1 - j)) * tap;
   }
-  return *sum;
+  return y;
 }
-
-namespace {
-
-// Token t of x [B, T, H, n], as [B, H, n, 1].
-Var token(Var x, Index t) {
-  const Shape s = x.shape();
-  const Var flat = reshape(x, {s[0], s[1] * s[2] * s[3]});
-  return reshape(columns(flat, t * s[2] * s[3], s[2] * s[3]), {s[0], s[2], s[3], 1});
-}
-
-}  // namespace
 
 Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state) {
   Tape& tape = *q.tape;
   const Index batch = v.shape()[0], length = v.shape()[1], heads = v.shape()[2];
-  const Index dk = q.shape()[3], dv = v.shape()[3];
-  const auto for_each_head = [&](Var x) {  // [B, T, G, n] -> [B, T, H, n]
-    return transpose(repeat_heads(x, heads), 1, 3);
+  const Index dk = q.shape()[3], dv = v.shape()[3], queries_per_key = heads / q.shape()[2];
+  // Token t as columns [B, H, n, 1] of heads [B, T, G, n], and as one number per head.
+  const auto column = [=](Var x, Index t, Index n, Index group) {
+    return gathered(x, {batch, heads, n, 1}, [=](const Position& p) {
+      return Position{p[0], t, p[1] / group, p[2]};
+    });
   };
-  const auto gate = [&](Var x, Index t) {
-    return token(reshape(x, {batch, length, heads, 1}), t);  // [B, H, 1, 1]
+  const auto gate = [=](Var x, Index t) {
+    return gathered(
+        x, {batch, heads, dk, dv}, [=, by_channel = x.shape().rank() == 4](const Position& p) {
+          return by_channel ? Position{p[0], t, p[1], p[2]} : Position{0, p[0], t, p[1]};
+        });
   };
-  const auto of_rows = [&](Index t) {  // [B, H, Dk, 1]
-    if (g.shape().rank() == 4) return token(g, t);
-    return matrix_product(filled(tape, {batch, heads, dk, 1}, 1), gate(g, t));
-  };
-  const Var queries = for_each_head(q), keys = for_each_head(k);
   Var s = filled(tape, {batch, heads, dk, dv}, 0);
   std::optional<Var> y;
   for (Index t = 0; t < length; ++t) {
-    const Var key = token(keys, t), query = token(queries, t);
-    const Var fade =
-        matrix_product(exponential(of_rows(t)), filled(tape, {batch, heads, 1, dv}, 1));
-    s = s * fade;
-    const Var value = transpose(token(v, t), 2, 3);
-    const Var error = value - matrix_product(transpose(key, 2, 3), s);
-    s = s + matrix_product(key, matrix_product(gate(beta, t), error));
+    const Var key = column(k, t, dk, queries_per_key), query = column(q, t, dk, queries_per_key);
+    s = s * composed_exponential(gate(g, t));
+    const Var error = transpose(column(v, t, dv, 1), 2, 3) -
+                      matrix_product(transpose(key, 2, 3), s);  // [B, H, 1, Dv]
+    s = s + matrix_product(key, error) * gate(beta, t);
     const Var out = reshape(matrix_product(transpose(query, 2, 3), s), {batch, heads * dv});
     y = y ? concat(*y, out) : out;
   }

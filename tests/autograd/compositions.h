@@ -1,29 +1,45 @@
 #pragma once
 
+#include <array>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "autograd/ops.h"
+#include "support/numbers.h"
 
-/// References for the fused ops, composed of elementwise functions and matrix products as their
-/// formulas read: slow, with every intermediate tensor kept, and easy to verify.
+/// References for the ops, composed of a few functions with plain gradients and of matrix products,
+/// as their formulas read: slow, with every intermediate tensor kept, and easy to verify.
 namespace headcount {
 
 /// Tolerance for rounding: greatest difference of values and gradients between an op and its
 /// composition.
 constexpr double kComposedTolerance = sizeof(Real) == sizeof(double) ? 1e-10 : 1e-3;
 
+/// Indices of an element of a tensor of rank 4; of a lower rank, the first ones are 0.
+using Position = std::array<Index, 4>;
+using Source = std::function<Position(const Position&)>;
+inline constexpr Position kNowhere = {-1, -1, -1, -1};
+
+/// A tensor of this shape: at each position the element of x at `from` of it. An extent of 1 of x
+/// is repeated; where an index is negative, the element is 0.
+Var gathered(
+    Var x, const Shape& shape, const Source& from = [](const Position& p) { return p; });
+/// A constant of this shape, element by element or all `value`.
+Var made(Tape& tape, const Shape& shape, const std::function<Real(const Position&)>& element);
+Var filled(Tape& tape, const Shape& shape, Real value);
+
 // Elementwise functions that the engine has no op for.
 Var logarithm(Var x);
 Var square_root(Var x);
-Var hyperbolic_tangent(Var x);
 Var error_function(Var x);
+/// a op b of equal shapes: add, subtract, multiply or divide.
+Var composed_arithmetic(Op op, Var a, Var b);
 
-/// A constant of this shape whose elements are all `value`.
-Var filled(Tape& tape, const Shape& shape, Real value);
-/// x [..., n] -> [..., n], each element the sum of its row.
-Var row_sums(Var x);
-
+Var composed_sum(Var x);
+Var composed_product(Var a, Var b);  ///< of matrices, one for each leading index
+Var composed_exponential(Var x);
+Var composed_tanh(Var x);
 Var composed_sigmoid(Var x);
 Var composed_gelu(Var x);
 Var composed_silu(Var x);
@@ -32,20 +48,22 @@ Var composed_softmax(Var x);
 Var composed_layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon);
 Var composed_rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 Var composed_linear(Var x, Var weight, std::optional<Var> bias);
-/// Product of each head with its rows of the weight, one head after the other.
 Var composed_head_linear(Var x, Var weight, Index first, Index count, Stored stored);
 Var composed_embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
 Var composed_cross_entropy(Var logits, std::span<const std::int32_t> targets);
-/// RoPE: each head times the rotation matrix of its position.
-Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position);
-/// Attention with the whole T x S matrix of weights of each head; KV heads are repeated by a matrix
-/// of zeros and ones. On a training tape its dropout agrees with that of `attention` if S is a
-/// multiple of 8.
-Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options);
+/// RoPE of the last `dim` elements of each head, by `sign` times the angle of position
+/// `first_position` + t `stride`.
+Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position,
+                    double sign, Index stride);
+/// Attention with the whole T x S matrix of weights of each head. On a training tape its dropout
+/// agrees with that of `attention` if S is a multiple of 8.
+Var composed_attention(Var q, std::span<const Rows> keys, const Rows& values,
+                       const AttentionOptions& options);
 /// Pooled rows: sums weighted by a softmax over the tokens of a block.
 std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias);
-/// Causal convolution: sum over the taps, each times the input that many tokens earlier.
-Var composed_causal_convolution(Var x, Var weight, Index first);
+/// Causal convolution: sum over the taps, each times the input that many tokens earlier; of these
+/// sums the last `tokens`.
+Var composed_causal_convolution(Var x, Var weight, Index first, Skip skip, Index tokens);
 /// Gated delta rule, token by token. The last state [B, H, Dk, Dv] is stored in `state` if that is
 /// given.
 Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state = nullptr);

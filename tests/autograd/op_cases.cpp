@@ -3,25 +3,22 @@
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <memory>
-#include <utility>
+#include <random>
 
+#include "autograd/any_attention.h"
+#include "autograd/compositions.h"
 #include "autograd/evaluation.h"
 #include "autograd/no_target.h"
-#include "autograd/random.h"
 
 namespace headcount {
 
-OpCase& CaseList::add(const std::string& name, const std::vector<Shape>& shapes,
-                      CheckedFunction function) {
-  const std::string full_name = std::string(headcount::name(op_)) + ", " + name;
-  cases_.push_back({full_name, normal_inputs(full_name, shapes), std::move(function)});
-  return cases_.back();
-}
-
 void make_delta_inputs(std::vector<CheckedInput>& inputs) {
-  const auto width = static_cast<Real>(inputs[1].shape.last());
-  for (Real& k : inputs[1].values) k *= Real{0.6} / std::sqrt(width);
+  const Real shorter = Real{0.6} / std::sqrt(static_cast<Real>(inputs[1].shape.last()));
+  for (const std::size_t i : {0U, 1U, 2U}) {
+    for (Real& x : inputs[i].values) x *= shorter;
+  }
   for (Real& g : inputs[3].values) g = Real{-0.3} * std::abs(g);
   for (Real& beta : inputs[4].values) beta = 1 / (1 + std::exp(-beta));
 }
@@ -30,382 +27,406 @@ namespace {
 
 using Inputs = std::span<const Var>;
 
-// 0.7 or more away from zero, on the same side.
-void move_off_zero(CheckedInput& input) {
-  for (Real& x : input.values) x += std::copysign(Real{0.7}, x);
-}
+// Draws the sizes and options of a case.
+struct Case {
+  Op op;
+  bool large;
+  const Draw& any;
 
-void add_elementwise(CaseList& cases, Var (*op)(Var, Var), bool divides) {
-  const Index a = cases.pick(2, 37), b = cases.pick(3, 21), c = cases.pick(4, 59);
-  const auto call = [op](Tape&, Inputs x) { return op(x[0], x[1]); };
-  const auto add = [&](const std::string& name, const Shape& left, const Shape& right) {
-    OpCase& added = cases.add(name, {left, right}, call);
-    if (divides) move_off_zero(added.inputs[1]);
-  };
-  add("equal shapes", {a, b, c}, {a, b, c});
-  add("rank 4", {2, a, b, c}, {2, a, b, c});
-  add("a matrix repeated", {a, b, c}, {b, c});
-  add("a vector repeated", {a, b, c}, {c});
-  add("a scalar repeated", {b, c}, {});
-  OpCase& twice =
-      cases.add("one value twice", {{a, b, c}}, [op](Tape&, Inputs x) { return op(x[0], x[0]); });
-  if (divides) move_off_zero(twice.inputs[0]);
-}
-
-void add_transpose(CaseList& cases) {
-  const Index a = cases.pick(2, 7), b = cases.pick(3, 23), c = cases.pick(2, 11);
-  const Index d = cases.pick(4, 29);
-  const auto add = [&](const std::string& name, const Shape& shape, int first, int second) {
-    cases.add(name, {shape}, [=](Tape&, Inputs x) { return transpose(x[0], first, second); });
-  };
-  add("rank 2", {b * a, d * c}, 0, 1);
-  add("rank 3, the first two", {a * c, b, d}, 0, 1);
-  add("rank 3, the last two", {a * c, b, d}, 1, 2);
-  add("rank 3, the outer two", {a * c, b, d}, 0, 2);
-  add("rank 4, heads and positions", {a, b, c, d}, 1, 2);
-  add("rank 4, first and last", {a, b, c, d}, 0, 3);
-  add("rank 4, given in descending order", {a, b, c, d}, 2, 0);
-}
-
-void add_split(CaseList& cases) {
-  const Index rows = cases.pick(3, 700), a = cases.pick(2, 20), b = cases.pick(1, 9);
-  const std::array sizes = {a, b, a + 1};
-  cases.add("all pieces, in another order", {{2, rows, 2 * a + b + 1}}, [=](Tape&, Inputs x) {
-    const std::vector<Var> pieces = split(x[0], sizes);
-    return concat(concat(pieces[2], pieces[0]), pieces[1]);
-  });
-  cases.add("one piece of three", {{rows * 2, 2 * a + b + 1}},
-            [=](Tape&, Inputs x) { return split(x[0], sizes)[1]; });
-  cases.add("one piece twice", {{rows, 2, 2 * a + b + 1}}, [=](Tape&, Inputs x) {
-    const std::vector<Var> pieces = split(x[0], sizes);
-    return pieces[0] * pieces[0];
-  });
-}
-
-void add_concat(CaseList& cases) {
-  const Index a = cases.pick(2, 5), b = cases.pick(3, 41), c = cases.pick(2, 6);
-  const Index d = cases.pick(3, 20), e = cases.pick(2, 7);
-  const auto add = [&](const std::string& name, const Shape& left, const Shape& right) {
-    cases.add(name, {left, right}, [](Tape&, Inputs x) { return concat(x[0], x[1]); });
-  };
-  add("vectors", {a * b * c * d}, {e});
-  add("rank 2", {a * b * c, d}, {a * b * c, e});
-  add("rank 4", {a, b, c, d}, {a, b, c, e});
-  add("one key for all heads", {a, b, c, d}, {a, b, 1, e});
-  add("one row for all sequences and heads", {a, b, c, d}, {1, b, 1, e});
-  add("one row for all positions", {a, b, c, d}, {a, 1, c, e});
-  add("one row for all", {a, b, c * d}, {1, 1, e});
-  cases.add("one value twice", {{a, b, c, d}}, [](Tape&, Inputs x) { return concat(x[0], x[0]); });
-}
-
-void add_matrix_product(CaseList& cases) {
-  const Index a = cases.pick(2, 3), b = cases.pick(2, 5), m = cases.pick(3, 37);
-  const Index k = cases.pick(4, 30), n = cases.pick(2, 53);
-  const auto add = [&](const std::string& name, const Shape& left, const Shape& right) {
-    cases.add(name, {left, right}, [](Tape&, Inputs x) { return matrix_product(x[0], x[1]); });
-  };
-  add("rank 2", {m, k}, {k, n});
-  add("rank 3", {b, m, k}, {b, k, n});
-  add("rank 4", {a, b, m, k}, {a, b, k, n});
-  add("row times column", {b, 1, k}, {b, k, 1});
-  add("column times row", {b, m, 1}, {b, 1, n});
-  cases.add("one value twice", {{b, m, m}},
-            [](Tape&, Inputs x) { return matrix_product(x[0], x[0]); });
-}
-
-void add_head_linear(CaseList& cases) {
-  const Index batch = 2, length = cases.pick(2, 37), heads = 3, r = cases.pick(4, 40);
-  const Index block = cases.pick(5, 30), first = 1, count = block - 2;
-  const Shape weight = {heads * block, r};
-  cases.add("into the latent", {{batch, length, heads, count}, weight},
-            [=](Tape&, Inputs x) { return head_linear(x[0], x[1], first, count, Stored::as_is); });
-  cases.add("out of the latent", {{batch, length, heads, r}, weight}, [=](Tape&, Inputs x) {
-    return head_linear(x[0], x[1], first, count, Stored::transposed);
-  });
-  cases.add("both with one weight", {{batch, length, heads, count}, weight}, [=](Tape&, Inputs x) {
-    return head_linear(head_linear(x[0], x[1], 0, count, Stored::as_is), x[1], 2, count,
-                       Stored::transposed);
-  });
-}
-
-void add_linear(CaseList& cases) {
-  const Index a = cases.pick(2, 3), b = cases.pick(3, 100), in = cases.pick(4, 48);
-  const Index out = cases.pick(5, 72);
-  const auto plain = [](Tape&, Inputs x) { return linear(x[0], x[1]); };
-  const auto with_bias = [](Tape&, Inputs x) { return linear(x[0], x[1], x[2]); };
-  cases.add("without bias", {{a, b, in}, {out, in}}, plain);
-  cases.add("with bias", {{a, b, in}, {out, in}, {out}}, with_bias);
-  cases.add("rank 4", {{a, 2, b, in}, {out, in}, {out}}, with_bias);
-  cases.add("a single row", {{in}, {out, in}, {out}}, with_bias);
-  cases.add("weight twice", {{a, b, in}, {in, in}},
-            [](Tape&, Inputs x) { return linear(linear(x[0], x[1]), x[1]); });
-}
-
-std::vector<std::int32_t> random_ids(Index count, Index bound) {
-  std::vector<std::int32_t> ids;
-  for (Index i = 0; i < count; ++i) {
-    const auto id =
-        random_below({1, 2, 3}, static_cast<std::uint64_t>(i), static_cast<std::uint64_t>(bound));
-    ids.push_back(static_cast<std::int32_t>(id));
+  bool one_of(Index n) const { return any(1, n) == n; }
+  Index size(Index tiny, Index most) const {
+    return large ? any(most * 2 / 3, most) : any(1, tiny);
   }
-  return ids;
-}
-
-void add_embedding(CaseList& cases) {
-  const Index n = cases.pick(5, 65), width = cases.pick(3, 24);
-  const Index a = cases.pick(2, 9), b = cases.pick(4, 120);
-  const auto add = [&](const std::string& name, const Shape& rows) {
-    cases.add(name, {{n, width}}, [=, ids = random_ids(rows.size(), n)](Tape&, Inputs x) {
-      return embedding(x[0], ids, rows);
-    });
-  };
-  add("a batch, ids repeated", {a, b});
-  add("a sequence, ids repeated", {a * b});
-}
-
-void add_layer_norm(CaseList& cases) {
-  const Index a = cases.pick(2, 3), b = cases.pick(3, 300), width = cases.pick(5, 48);
-  const auto add = [&](const std::string& name, const Shape& shape, Real epsilon) {
-    cases.add(name + ", weight and bias", {shape, {width}, {width}},
-              [=](Tape&, Inputs x) { return layer_norm(x[0], x[1], x[2], epsilon); });
-    cases.add(name + ", weight alone", {shape, {width}},
-              [=](Tape&, Inputs x) { return layer_norm(x[0], x[1], std::nullopt, epsilon); });
-  };
-  add("rank 3", {a, b, width}, Real{1e-5});
-  add("rank 1", {width}, Real{1e-5});
-  add("large epsilon", {a * b, width}, Real{0.3});
-}
-
-void add_rms_norm(CaseList& cases) {
-  const Index a = cases.pick(2, 3), b = cases.pick(3, 300), width = cases.pick(5, 48);
-  const auto add = [&](const std::string& name, const Shape& shape, Real epsilon) {
-    cases.add(name + ", weight", {shape, {width}},
-              [=](Tape&, Inputs x) { return rms_norm(x[0], x[1], epsilon); });
-    cases.add(name + ", no weight", {shape},
-              [=](Tape&, Inputs x) { return rms_norm(x[0], std::nullopt, epsilon); });
-  };
-  add("rank 3", {a, b, width}, Real{1e-6});
-  add("rank 1", {width}, Real{1e-6});
-  add("rank 4, heads", {a, b, 2, width}, Real{1e-6});
-  add("large epsilon", {a * b, width}, Real{0.3});
-}
-
-void add_unary(CaseList& cases, Var (*op)(Var)) {
-  const Shape shape = {cases.pick(2, 31), cases.pick(3, 13), cases.pick(4, 97)};
-  cases.add("rank 3", {shape}, [op](Tape&, Inputs x) { return op(x[0]); });
-  OpCase& wide = cases.add("far from zero", {shape}, [op](Tape&, Inputs x) { return op(x[0]); });
-  for (Real& x : wide.inputs[0].values) x *= Real{4};
-}
-
-void add_gate(CaseList& cases, Var (*op)(Var, Var)) {
-  const Shape shape = {cases.pick(2, 31), cases.pick(3, 13), cases.pick(4, 97)};
-  cases.add("rank 3", {shape, shape}, [op](Tape&, Inputs x) { return op(x[0], x[1]); });
-  cases.add("one value twice", {shape}, [op](Tape&, Inputs x) { return op(x[0], x[0]); });
-}
-
-void add_dropout(CaseList& cases) {
-  const Shape shape = {cases.pick(3, 39), cases.pick(3, 11), cases.pick(5, 101)};
-  for (const Real probability : {Real{0.1}, Real{0.5}}) {
-    const std::string name = "training, probability " + std::to_string(probability);
-    cases.add(name, {shape}, [=](Tape& tape, Inputs x) {
-      tape.set_training(true);
-      tape.set_random(11, 3);
-      return dropout(x[0], probability);
-    });
-  }
-}
-
-void add_rotary(CaseList& cases) {
-  const Index batch = 2, length = cases.pick(3, 150), heads = cases.pick(2, 4);
-  const Index width = cases.pick(6, 24), part = cases.pick(4, 16);
-  for (const RotaryLayout layout : {RotaryLayout::half, RotaryLayout::interleaved}) {
-    const std::string prefix = layout == RotaryLayout::half ? "half, " : "interleaved, ";
-    const auto add = [&](const std::string& name, Index dim, Index first_position) {
-      const auto table = std::make_shared<const RotaryTable>(dim, length + first_position, 100);
-      cases.add(prefix + name, {{batch, length, heads, width}},
-                [=](Tape&, Inputs x) { return rotary(x[0], *table, layout, first_position); });
-    };
-    add("whole head", width, 0);
-    add("whole head, later positions", width, 5);
-    add("part of the head", part, 0);
-    add("part of the head, later positions", part, 5);
-    const auto table = std::make_shared<const RotaryTable>(part, length, 100);
-    cases.add(prefix + "back", {{batch, length, heads, width}},
-              [=](Tape&, Inputs x) { return rotary(x[0], *table, layout, 0, Rotation::inverse); });
-  }
-}
-
-void add_softmax(CaseList& cases) {
-  const auto call = [](Tape&, Inputs x) { return softmax(x[0]); };
-  cases.add("rank 1", {{cases.pick(5, 65)}}, call);
-  cases.add("rank 3", {{cases.pick(2, 4), cases.pick(3, 90), cases.pick(4, 65)}}, call);
-  cases.add("rank 4", {{2, 2, cases.pick(3, 50), cases.pick(4, 90)}}, call);
-}
-
-void add_causal_convolution(CaseList& cases) {
-  const Index batch = 2, length = cases.pick(5, 90), channels = cases.pick(3, 40);
-  const auto add = [&](const std::string& name, Index tokens, Index taps, Index first) {
-    cases.add(name, {{batch, tokens, channels}, {channels + first + 1, 1, taps}},
-              [=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], first); });
-  };
-  add("four taps", length, 4, 0);
-  add("one tap", length, 1, 0);
-  add("more taps than tokens", 3, 6, 0);
-  add("later channels of the weight", length, 2, 2);
-  cases.add("one weight twice", {{batch, length, channels}, {2 * channels, 1, 3}},
-            [=](Tape&, Inputs x) {
-              return causal_convolution(causal_convolution(x[0], x[1], 0), x[1], channels);
-            });
-  for (const Index tokens : {length, Index{3}}) {
-    cases.add("added to its input, " + std::to_string(tokens) + " tokens",
-              {{batch, tokens, channels}, {channels + 2, 1, 4}},
-              [=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 1, Skip::input); });
-  }
-  for (const Skip skip : {Skip::none, Skip::input}) {
-    cases.add("of the last tokens" + std::string(skip == Skip::input ? ", added" : ""),
-              {{batch, length, channels}, {channels, 1, 3}},
-              [=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 0, skip, length - 4); });
-  }
-}
-
-void add_gated_delta_rule(CaseList& cases) {
-  const auto add = [&](const std::string& name, Index batch, Index length, Index groups,
-                       Index heads, Index dk, Index dv) {
-    const Shape keys = {batch, length, groups, dk}, betas = {batch, length, heads};
-    for (const bool by_channel : {false, true}) {
-      const Shape gates = by_channel ? Shape{batch, length, heads, dk} : betas;
-      OpCase& added =
-          cases.add(name + (by_channel ? ", decays of channels" : ""),
-                    {keys, keys, {batch, length, heads, dv}, gates, betas},
-                    [](Tape&, Inputs x) { return gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); });
-      make_delta_inputs(added.inputs);
+  // A tensor of rank 1 to 4 with this last extent, of at most 256 elements or of several chunks.
+  Shape rows_of(Index width, int least_rank = 1) const {
+    if (!large && least_rank == 1 && one_of(6)) return {width};
+    Shape shape;
+    Index rows = large ? any(10'000, 30'000) / width : any(1, 240 / width);
+    for (Index more = any(0, 2); more > 0; --more) {
+      const Index extent = any(1, 4);
+      shape.append(extent);
+      rows = std::max<Index>(1, rows / extent);
     }
-  };
-  const Index dk = cases.pick(2, 20), dv = cases.pick(3, 33);
-  add("few tokens", 2, cases.pick(4, 50), 1, 2, dk, dv);
-  add("heads that share queries and keys", 1, cases.pick(3, 130), 2, 4, dk, 2);
-  add("64 tokens", 1, 64, 1, 1, dk, dv);
-  add("many tokens", cases.pick(1, 3), cases.pick(67, 150), cases.pick(1, 2), cases.pick(1, 2), dk,
-      dv);
-  OpCase& one = cases.add(
-      "one value as query, key and value",
-      {{2, cases.pick(3, 70), 2, 3}, {2, cases.pick(3, 70), 2}},
-      [](Tape&, Inputs x) { return gated_delta_rule(x[0], x[0], x[0], scale(x[1], -1), x[1]); });
-  for (Real& x : one.inputs[0].values) x *= Real{0.3};
-  for (Real& x : one.inputs[1].values) x = 1 / (1 + std::exp(-x));
+    shape.append(rows);
+    shape.append(width);
+    return shape;
+  }
+  std::vector<std::int32_t> ids(Index count, Index bound) const {
+    std::vector<std::int32_t> result;
+    for (Index i = 0; i < count; ++i)
+      result.push_back(static_cast<std::int32_t>(any(0, bound - 1)));
+    return result;
+  }
+  OpCase of(const std::vector<Shape>& shapes, CheckedFunction function,
+            CheckedFunction composed = nullptr) const {
+    std::string name(headcount::name(op));
+    for (const Shape& shape : shapes) name += " " + shape.text();
+    return {name, normal_inputs(name + std::to_string(any(0, 1000)), shapes), std::move(function),
+            std::move(composed)};
+  }
+  // The op and its composition, which `call(function, inputs)` calls alike.
+  template <class Function, class Composed, class Call>
+  OpCase of(const std::vector<Shape>& shapes, Function function, Composed composed,
+            Call call) const {
+    return of(
+        shapes, [=](Tape&, Inputs x) { return call(function, x); },
+        [=](Tape&, Inputs x) { return call(composed, x); });
+  }
+};
+
+// Passes an input for an earlier one of equal shape, too, in one case of three.
+OpCase perhaps_one_value(const Case& d, OpCase c, std::size_t earlier, std::size_t later) {
+  if (c.inputs[earlier].shape != c.inputs[later].shape || !d.one_of(3)) return c;
+  c.name += ", input " + std::to_string(later) + " twice";
+  c.inputs.erase(c.inputs.begin() + static_cast<std::ptrdiff_t>(earlier));
+  for (CheckedFunction* const function : {&c.function, &c.composed}) {
+    if (*function == nullptr) continue;
+    *function = [f = *function, earlier, later](Tape& tape, Inputs x) {
+      std::vector<Var> all(x.begin(), x.end());
+      all.insert(all.begin() + static_cast<std::ptrdiff_t>(earlier), x[later - 1]);
+      return f(tape, all);
+    };
+  }
+  return c;
 }
 
-void add_cross_entropy(CaseList& cases) {
-  const Index a = cases.pick(2, 4), b = cases.pick(3, 100), classes = cases.pick(5, 65);
-  const auto add = [&](const std::string& name, const Shape& shape) {
-    cases.add(name, {shape}, [ids = random_ids(shape.rows(), classes)](Tape&, Inputs x) {
-      return cross_entropy(x[0], ids);
+template <class Function, class Composed>
+OpCase any_unary(const Case& d, Function op, Composed composed, bool may_be_far = true) {
+  OpCase c = d.of({d.rows_of(d.size(8, 60))}, op, composed,
+                  [](const auto& f, Inputs x) { return f(x[0]); });
+  if (may_be_far && d.one_of(2)) {
+    for (Real& x : c.inputs[0].values) x *= 3;
+  }
+  return c;
+}
+
+template <class Function, class Composed>
+OpCase any_binary(const Case& d, const Shape& a, const Shape& b, Function op, Composed composed) {
+  OpCase c = d.of({a, b}, op, composed, [](const auto& f, Inputs x) { return f(x[0], x[1]); });
+  if (d.op == Op::divide) {
+    for (Real& x : c.inputs[1].values) x += std::copysign(Real{0.7}, x);
+  }
+  return perhaps_one_value(d, std::move(c), 0, 1);
+}
+
+OpCase any_gate(const Case& d, Var (*op)(Var, Var), Var (*composed)(Var)) {
+  const Shape shape = d.rows_of(d.size(8, 60));
+  return any_binary(d, shape, shape, op, [=](Var gate, Var x) { return composed(gate) * x; });
+}
+
+OpCase any_arithmetic(const Case& d, Var (*op)(Var, Var)) {
+  const Shape a = d.rows_of(d.size(8, 60));
+  Shape b;  // of trailing dimensions
+  for (int i = static_cast<int>(d.any(0, a.rank())); i < a.rank(); ++i) b.append(a[i]);
+  return any_binary(d, a, b, op, [name = d.op](Var x, Var y) {
+    return composed_arithmetic(name, x, gathered(y, x.shape()));
+  });
+}
+
+OpCase any_transpose(const Case& d) {
+  const Shape shape = d.rows_of(d.size(8, 60), 2);
+  const int rank = shape.rank(), first = static_cast<int>(d.any(0, rank - 1));
+  const int second = (first + static_cast<int>(d.any(1, rank - 1))) % rank;
+  const auto op = [](Var x, int i, int j) { return transpose(x, i, j); };
+  const auto composed = [](Var x, int i, int j) {
+    const Shape s = x.shape();
+    Shape swapped;
+    for (int k = 0; k < s.rank(); ++k) swapped.append(s[k == i ? j : k == j ? i : k]);
+    return gathered(x, swapped, [before = 4 - s.rank(), i, j](Position p) {
+      std::swap(p[static_cast<std::size_t>(before + i)], p[static_cast<std::size_t>(before + j)]);
+      return p;
     });
   };
-  add("rank 3", {a, b, classes});
-  add("rank 2", {a * b, classes});
-  add("a single row", {classes});
-  cases.add("some rows not counted", {{a, b, classes}},
-            [ids = random_ids(a * b, classes)](Tape&, Inputs x) mutable {
-              for (std::size_t i = 0; i < ids.size(); i += 2) ids[i] = kNoTarget;
-              return cross_entropy(x[0], ids);
-            });
+  return d.of({shape}, op, composed,
+              [=](const auto& f, Inputs x) { return f(x[0], first, second); });
 }
 
-// There is no default case, so that the compiler warns of an op without cases.
-void add_cases(Op op, CaseList& cases) {
-  const Index a = cases.pick(4, 60), b = cases.pick(6, 700);
-  switch (op) {
-    case Op::leaf:
-    case Op::parameter:
-    case Op::read_rows:
-    case Op::count_:
-      return;
-    case Op::add:
-      return add_elementwise(cases, add, false);
-    case Op::subtract:
-      return add_elementwise(cases, subtract, false);
-    case Op::multiply:
-      return add_elementwise(cases, multiply, false);
-    case Op::divide:
-      return add_elementwise(cases, divide, true);
-    case Op::scale:
-      cases.add("negative", {{a, b}}, [](Tape&, Inputs x) { return scale(x[0], Real{-1.7}); });
-      return;
-    case Op::sum:
-      cases.add("of a matrix", {{a, b}}, [](Tape&, Inputs x) { return sum(x[0]); });
-      return;
-    case Op::reshape:
-      cases.add("rank 2 to 3", {{a, b}}, [=](Tape&, Inputs x) {
-        return reshape(x[0], {a / 2, b, 2});
-      });
-      return;
-    case Op::transpose:
-      return add_transpose(cases);
-    case Op::split:
-      return add_split(cases);
-    case Op::concat:
-      return add_concat(cases);
-    case Op::matrix_product:
-      return add_matrix_product(cases);
-    case Op::linear:
-      return add_linear(cases);
-    case Op::head_linear:
-      return add_head_linear(cases);
-    case Op::embedding:
-      return add_embedding(cases);
-    case Op::layer_norm:
-      return add_layer_norm(cases);
-    case Op::rms_norm:
-      return add_rms_norm(cases);
-    case Op::gelu:
-      return add_unary(cases, [](Var x) { return gelu(x); });
-    case Op::silu:
-      return add_unary(cases, silu);
-    case Op::silu_gate:
-      return add_gate(cases, [](Var gate, Var up) { return silu_gate(gate, up); });
-    case Op::sigmoid_gate:
-      return add_gate(cases, sigmoid_gate);
-    case Op::sigmoid:
-      return add_unary(cases, sigmoid);
-    case Op::softplus:
-      return add_unary(cases, softplus);
-    case Op::exponential:
-      // Inputs near zero: farther away, the roundings of the greatest results would exceed the
-      // smallest results.
-      cases.add("of a matrix", {{a, b}}, [](Tape&, Inputs x) { return exponential(x[0]); });
-      return;
-    case Op::soft_cap:
-      return add_unary(cases, [](Var x) { return soft_cap(x, Real{2}); });
-    case Op::dropout:
-      return add_dropout(cases);
-    case Op::rotary:
-      return add_rotary(cases);
-    case Op::softmax:
-      return add_softmax(cases);
-    case Op::attention:
-      return add_attention_cases(cases);
-    case Op::causal_convolution:
-      return add_causal_convolution(cases);
-    case Op::pool_tokens:
-      return add_pool_tokens_cases(cases);
-    case Op::pick_rows:
-      return add_pick_rows_cases(cases);
-    case Op::index_loss:
-      return add_index_loss_cases(cases);
-    case Op::gated_delta_rule:
-      return add_gated_delta_rule(cases);
-    case Op::cross_entropy:
-      return add_cross_entropy(cases);
+Var composed_columns(Var x, Index begin, Index size) {
+  return gathered(x, x.shape().with_last(size), [=](const Position& p) {
+    return Position{p[0], p[1], p[2], begin + p[3]};
+  });
+}
+
+OpCase any_split(const Case& d) {
+  const std::array sizes = {d.size(2, 20), d.size(2, 9), d.size(2, 20)};
+  const auto composed = [](Var x, const std::array<Index, 3>& n) {
+    return std::vector<Var>{composed_columns(x, 0, n[0]), composed_columns(x, n[0], n[1]),
+                            composed_columns(x, n[0] + n[1], n[2])};
+  };
+  return d.of({d.rows_of(sizes[0] + sizes[1] + sizes[2])}, split, composed,
+              [=, one = d.one_of(2)](const auto& f, Inputs x) {
+                const std::vector<Var> pieces = f(x[0], sizes);
+                return one ? pieces[1] * pieces[1]
+                           : concat(concat(pieces[2], pieces[0]), pieces[1]);
+              });
+}
+
+Var composed_concat(Var a, Var b) {
+  const Index width = a.shape().last();
+  const Shape shape = a.shape().with_last(width + b.shape().last());
+  return gathered(a, shape, [=](const Position& p) { return p[3] < width ? p : kNowhere; }) +
+         gathered(b, shape, [=](const Position& p) {
+           return Position{p[0], p[1], p[2], p[3] - width};
+         });
+}
+
+OpCase any_concat(const Case& d) {
+  const Shape a = d.rows_of(d.size(4, 20));
+  Shape b;
+  for (int i = 0; i + 1 < a.rank(); ++i) b.append(d.one_of(3) ? 1 : a[i]);
+  b.append(d.one_of(3) ? a.last() : d.size(4, 7));
+  return any_binary(d, a, b, concat, composed_concat);
+}
+
+OpCase any_matrix_product(const Case& d) {
+  const Index m = d.size(4, 20), k = d.one_of(4) ? m : d.size(4, 17);
+  const Index n = d.one_of(4) ? m : d.size(4, 31);
+  Shape a, b;
+  for (Index leading = d.any(0, 2); leading > 0; --leading) {
+    const Index extent = d.size(3, 5);
+    a.append(extent), b.append(extent);
   }
+  for (const Index extent : {m, k}) a.append(extent);
+  for (const Index extent : {k, n}) b.append(extent);
+  return any_binary(d, a, b, matrix_product, composed_product);
+}
+
+OpCase any_linear(const Case& d) {
+  const Index in = d.size(6, 48), out = d.one_of(3) ? in : d.size(8, 72);
+  const bool biased = d.one_of(2), twice = in == out && d.one_of(2);
+  std::vector<Shape> shapes = {d.rows_of(in), {out, in}};
+  if (biased) shapes.push_back({out});
+  return d.of(shapes, linear, composed_linear, [=](const auto& f, Inputs x) {
+    const std::optional<Var> bias = biased ? std::optional(x[2]) : std::nullopt;
+    const Var y = f(x[0], x[1], bias);
+    return twice ? f(y, x[1], bias) : y;
+  });
+}
+
+// One product, or one into a latent and one out of it, whose rows of the weight may overlap.
+OpCase any_head_linear(const Case& d) {
+  const Index heads = d.any(1, 3), r = d.size(4, 40), count = d.size(3, 25), first = d.any(0, 2);
+  const bool both = d.one_of(3);
+  const Stored stored = both || d.one_of(2) ? Stored::as_is : Stored::transposed;
+  const Index in = stored == Stored::transposed ? r : count;
+  return d.of({{d.any(1, 2), d.size(4, 37), heads, in}, {heads * (first + count + d.any(0, 2)), r}},
+              head_linear, composed_head_linear, [=](const auto& f, Inputs x) {
+                const Var y = f(x[0], x[1], first, count, stored);
+                return both ? f(y, x[1], 0, count, Stored::transposed) : y;
+              });
+}
+
+OpCase any_embedding(const Case& d) {
+  const Shape rows = {d.size(3, 9), d.size(4, 120)};
+  const Index n = d.size(6, 65);
+  return d.of(
+      {{n, d.size(4, 24)}}, embedding, composed_embedding,
+      [=, ids = d.ids(rows.size(), n)](const auto& f, Inputs x) { return f(x[0], ids, rows); });
+}
+
+OpCase any_norm(const Case& d) {
+  const Index width = d.large ? d.any(30, 48) : d.any(5, 8);
+  const bool has_last = d.one_of(2);  // the bias of a layer norm, the weight of an RMS norm
+  const Real epsilon = d.one_of(2) ? Real{1e-5} : Real{0.3};
+  std::vector<Shape> shapes = {d.rows_of(width)};
+  if (has_last) shapes.push_back({width});
+  const auto last = [=](Inputs x) { return has_last ? std::optional(x.back()) : std::nullopt; };
+  if (d.op == Op::rms_norm) {
+    return d.of(shapes, rms_norm, composed_rms_norm,
+                [=](const auto& f, Inputs x) { return f(x[0], last(x), epsilon); });
+  }
+  shapes.push_back({width});
+  return d.of(shapes, layer_norm, composed_layer_norm,
+              [=](const auto& f, Inputs x) { return f(x[0], x[1], last(x), epsilon); });
+}
+
+OpCase any_rotary(const Case& d) {
+  const Index dim = 2 * d.size(3, 8), length = d.size(4, 150), first = d.any(0, 5);
+  const RotaryLayout layout = d.one_of(2) ? RotaryLayout::half : RotaryLayout::interleaved;
+  const Rotation rotation = d.one_of(3) ? Rotation::inverse : Rotation::forward;
+  const Index stride = d.one_of(3) ? d.any(1, 3) : 1;
+  const auto table = std::make_shared<const RotaryTable>(dim, first + length * stride, 100);
+  return d.of(
+      {{d.any(1, 2), length, d.size(2, 4), dim + d.any(0, 3)}},
+      [=](Tape&, Inputs x) { return rotary(x[0], *table, layout, first, rotation, stride); },
+      [=](Tape&, Inputs x) {
+        const double sign = rotation == Rotation::inverse ? -1 : 1;
+        return composed_rotary(x[0], dim, 100, layout, first, sign, stride);
+      });
+}
+
+OpCase any_causal_convolution(const Case& d) {
+  const Index length = d.size(6, 90), channels = d.size(4, 40), taps = d.any(1, 6);
+  const Index first = d.any(0, 2), tokens = d.one_of(2) ? length : d.any(1, length);
+  const Skip skip = d.one_of(2) ? Skip::input : Skip::none;
+  return d.of({{d.any(1, 3), length, channels}, {channels + first + d.any(0, 1), 1, taps}},
+              causal_convolution, composed_causal_convolution,
+              [=](const auto& f, Inputs x) { return f(x[0], x[1], first, skip, tokens); });
+}
+
+OpCase any_pool_tokens(const Case& d) {
+  const Index block = d.any(1, 6), length = block + d.size(6, 90), width = d.size(4, 40);
+  const Shape shape = {d.any(1, 2), length, width};
+  OpCase c = d.of({shape, shape, {block, width}}, pool_tokens, composed_pool_tokens,
+                  [](const auto& f, Inputs x) { return *f(x[0], x[1], x[2]); });
+  return perhaps_one_value(d, std::move(c), 0, 1);
+}
+
+// Queries pick all rows that they see, so that no step of a difference quotient changes a choice.
+// No product of a query and a key is near 0, so that none passes the kink: every third key is
+// negative.
+OpCase any_pick_rows(const Case& d) {
+  const Index batch = d.any(1, 2), length = d.size(6, 150), width = d.size(3, 20);
+  const Index heads = d.any(1, 3), rows = d.one_of(2) ? length : d.size(5, 130);
+  const TopK sizes = {.most = rows, .first_position = d.any(0, 3)};
+  OpCase c = d.of({{batch, length, heads, width}, {batch, rows, 1, width}, {batch, length, heads}},
+                  pick_rows, composed_pick_rows, [=](const auto& f, Inputs x) {
+                    return f(x[0], x[1], x[2], Real{0.7}, sizes).scores;
+                  });
+  for (const std::size_t i : {0U, 1U}) {
+    for (Real& x : c.inputs[i].values) x = 1 + x / 500;
+  }
+  if (heads == 1 && rows == length) return perhaps_one_value(d, std::move(c), 0, 1);
+  for (std::size_t i = 0; i < c.inputs[1].values.size(); ++i)
+    c.inputs[1].values[i] *= i / static_cast<std::size_t>(width) % 3 == 1 ? -1 : 1;
+  return c;
+}
+
+// Lists of different lengths, and weights of which some are 0, as all of one query in eight are.
+OpCase any_index_loss(const Case& d) {
+  const Index most = d.any(1, 8);
+  const Shape shape = {d.any(1, 2), d.size(8, 90), most};
+  const auto rows = std::make_shared<std::vector<std::int32_t>>();
+  const auto weights = std::make_shared<Values>();
+  for (Index i = 0; i < shape.rows(); ++i) {
+    const Index count = d.any(0, most);
+    for (Index j = 0; j < most; ++j) {
+      rows->push_back(j < count ? static_cast<std::int32_t>(2 * j) : -1);
+      weights->push_back(j < count && i % 8 != 5 ? static_cast<Real>(d.any(0, 10)) / 20 : 0);
+    }
+  }
+  return d.of({shape}, index_loss, composed_index_loss, [=](const auto& f, Inputs x) {
+    return f(Picks{{rows->data(), most, weights->data()}, x[0]});
+  });
+}
+
+// States are kept at every 64th token.
+OpCase any_gated_delta_rule(const Case& d) {
+  const bool many = !d.large && d.one_of(3);
+  const Index batch = many ? 1 : d.any(1, 2), groups = many ? 1 : d.any(1, 2);
+  const Index heads = many ? 1 : groups * d.any(1, 2), dk = d.size(many ? 2 : 3, 9);
+  const Index dv = d.one_of(3) ? dk : d.size(3, 12);
+  const Index length = many ? d.any(62, 70) : d.size(5, 140);
+  const Shape keys = {batch, length, groups, dk}, betas = {batch, length, heads};
+  const Shape gates = d.one_of(2) ? betas : Shape{batch, length, heads, dk};
+  const auto rule = [](Var q, Var k, Var v, Var g, Var beta) {
+    return gated_delta_rule(q, k, v, g, beta);
+  };
+  const auto composed = [](Var q, Var k, Var v, Var g, Var beta) {
+    return composed_gated_delta_rule(q, k, v, g, beta);
+  };
+  OpCase c = d.of({keys, keys, {batch, length, heads, dv}, gates, betas}, rule, composed,
+                  [](const auto& f, Inputs x) { return f(x[0], x[1], x[2], x[3], x[4]); });
+  make_delta_inputs(c.inputs);
+  return perhaps_one_value(d, perhaps_one_value(d, std::move(c), 1, 2), 0, 1);
+}
+
+OpCase any_cross_entropy(const Case& d) {
+  const Shape shape = d.rows_of(d.size(8, 65));
+  std::vector<std::int32_t> targets = d.ids(shape.rows(), shape.last());
+  const bool all_count = d.one_of(2);
+  for (std::size_t i = 1; i < targets.size() && !all_count; i += 2) targets[i] = kNoTarget;
+  return d.of({shape}, cross_entropy, composed_cross_entropy,
+              [=](const auto& f, Inputs x) { return f(x[0], targets); });
+}
+
+OpCase any_attention(const Case& d) {
+  const AnyAttention drawn(d.any, d.large ? 66 : 1, d.large ? 150 : 8,
+                           std::to_string(d.any(0, 1000)));
+  OpCase c{"attention, " + drawn.name, drawn.inputs, drawn.with(fused_attention),
+           drawn.with(composed_attention)};
+  return drawn.options.row_scale == RowScale::inverse_norm ? c : perhaps_one_value(d, c, 0, 1);
+}
+
+OpCase any_dropout(const Case& d) {
+  const Real probability = d.one_of(2) ? Real{0.1} : Real{0.5};
+  return d.of({d.rows_of(d.size(8, 60))}, [=](Tape& tape, Inputs x) {
+    tape.set_training(true);
+    tape.set_random(11, 3);
+    return dropout(x[0], probability);
+  });
+}
+
+OpCase any_reshape(const Case& d) {
+  const Shape shape = d.rows_of(d.size(8, 60));
+  return d.of({shape}, [=](Tape&, Inputs x) {
+    return reshape(x[0], {shape.last(), shape.rows(), 1});
+  });
+}
+
+constexpr Real kFactor{-1.7}, kCap{2};
+Var scaled(Var x) { return scale(x, kFactor); }
+Var composed_scaled(Var x) { return x * filled(*x.tape, x.shape(), kFactor); }
+Var capped(Var x) { return soft_cap(x, kCap); }
+Var composed_capped(Var x) { return scale(composed_tanh(scale(x, 1 / kCap)), kCap); }
+
+const std::map<Op, std::function<OpCase(const Case&)>>& table() {
+  static const std::map<Op, std::function<OpCase(const Case&)>> ops = {
+      {Op::add, [](const Case& d) { return any_arithmetic(d, add); }},
+      {Op::subtract, [](const Case& d) { return any_arithmetic(d, subtract); }},
+      {Op::multiply, [](const Case& d) { return any_arithmetic(d, multiply); }},
+      {Op::divide, [](const Case& d) { return any_arithmetic(d, divide); }},
+      {Op::scale, [](const Case& d) { return any_unary(d, scaled, composed_scaled); }},
+      {Op::sum, [](const Case& d) { return any_unary(d, sum, composed_sum); }},
+      {Op::reshape, any_reshape},
+      {Op::transpose, any_transpose},
+      {Op::split, any_split},
+      {Op::concat, any_concat},
+      {Op::matrix_product, any_matrix_product},
+      {Op::linear, any_linear},
+      {Op::head_linear, any_head_linear},
+      {Op::embedding, any_embedding},
+      {Op::layer_norm, any_norm},
+      {Op::rms_norm, any_norm},
+      {Op::gelu, [](const Case& d) { return any_unary(d, gelu, composed_gelu); }},
+      {Op::silu, [](const Case& d) { return any_unary(d, silu, composed_silu); }},
+      {Op::silu_gate, [](const Case& d) { return any_gate(d, silu_gate, composed_silu); }},
+      {Op::sigmoid_gate, [](const Case& d) { return any_gate(d, sigmoid_gate, composed_sigmoid); }},
+      {Op::sigmoid, [](const Case& d) { return any_unary(d, sigmoid, composed_sigmoid); }},
+      {Op::softplus, [](const Case& d) { return any_unary(d, softplus, composed_softplus); }},
+      // Farther from zero, the roundings of the greatest results exceed the smallest results.
+      {Op::exponential,
+       [](const Case& d) { return any_unary(d, exponential, composed_exponential, false); }},
+      {Op::soft_cap, [](const Case& d) { return any_unary(d, capped, composed_capped); }},
+      {Op::dropout, any_dropout},
+      {Op::rotary, any_rotary},
+      {Op::softmax, [](const Case& d) { return any_unary(d, softmax, composed_softmax, false); }},
+      {Op::attention, any_attention},
+      {Op::causal_convolution, any_causal_convolution},
+      {Op::pool_tokens, any_pool_tokens},
+      {Op::pick_rows, any_pick_rows},
+      {Op::index_loss, any_index_loss},
+      {Op::gated_delta_rule, any_gated_delta_rule},
+      {Op::cross_entropy, any_cross_entropy}};
+  return ops;
 }
 
 }  // namespace
 
+OpCase any_case(Op op, CaseSize size, const Draw& any) {
+  return table().at(op)({op, size == CaseSize::large, any});
+}
+
 std::vector<OpCase> op_cases(Op op, CaseSize size) {
-  CaseList cases(op, size);
-  add_cases(op, cases);
-  return cases.take();
+  if (!table().contains(op)) return {};
+  const Index count = (size == CaseSize::tiny ? 30 : 10) * (op == Op::attention ? 4 : 1);
+  std::mt19937 generator(5);
+  const Draw any = [&](Index least, Index most) {
+    return least + static_cast<Index>(generator() % static_cast<std::uint32_t>(most - least + 1));
+  };
+  std::vector<OpCase> cases;
+  for (Index i = 0; i < count; ++i) cases.push_back(any_case(op, size, any));
+  return cases;
 }
 
 std::string_view checked_without_cases(Op op) {

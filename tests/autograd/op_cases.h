@@ -8,22 +8,29 @@
 #include "autograd/finite_differences.h"
 #include "autograd/ops.h"
 
-/// The table of ops: for each, the ways to call it that every check of the engine goes through.
+/// The table of ops: how each is called, which every check of the engine goes through, and the
+/// formula that it computes.
 namespace headcount {
 
 enum class CaseSize {
-  tiny,            ///< few enough elements to perturb one by one
-  several_chunks,  ///< enough for a parallel loop to have several chunks, the last one shorter
+  tiny,   ///< few enough elements to perturb one by one
+  large,  ///< enough for a parallel loop to have several chunks, the last one shorter
 };
 
-/// One way to call one op: with these options, at these inputs.
+/// Draws a number from `least` to `most`: of rapidcheck, or of a generator with a seed.
+using Draw = std::function<Index(Index least, Index most)>;
+
+/// One way to call one op: with these options, at these inputs, which lie off kinks and poles.
 struct OpCase {
   std::string name;
   std::vector<CheckedInput> inputs;
   CheckedFunction function;
+  CheckedFunction composed;  ///< the formula (see compositions.h); empty for dropout and reshape
 };
 
-/// All cases of an op; empty if it has none. Inputs lie off kinks and poles.
+/// An op with cases, with options and sizes as they are drawn.
+OpCase any_case(Op op, CaseSize size, const Draw& any);
+/// Cases that a generator draws with a fixed seed; none for an op that needs none.
 std::vector<OpCase> op_cases(Op op, CaseSize size);
 
 /// Reason why an op that computes nothing has no cases, with what checks it instead; empty if the
@@ -34,28 +41,7 @@ std::string_view checked_without_cases(Op op);
 std::vector<Op> all_ops();
 std::vector<Op> ops_with_cases();
 
-/// Collects the cases of one op.
-class CaseList {
- public:
-  CaseList(Op op, CaseSize size) : op_(op), size_(size) {}
-
-  Index pick(Index tiny, Index large) const { return size_ == CaseSize::tiny ? tiny : large; }
-  /// A case at inputs of these shapes, standard normal unless changed in what is returned.
-  OpCase& add(const std::string& name, const std::vector<Shape>& shapes, CheckedFunction function);
-  std::vector<OpCase> take() { return std::move(cases_); }
-
- private:
-  Op op_;
-  CaseSize size_;
-  std::vector<OpCase> cases_;
-};
-
-void add_attention_cases(CaseList& cases);
-void add_pool_tokens_cases(CaseList& cases);
-void add_pick_rows_cases(CaseList& cases);
-void add_index_loss_cases(CaseList& cases);
-
-/// Random q, k, v, g and beta that suit the gated delta rule: short keys, decays and betas in (0,
+/// Makes random q, k, v, g and beta suit the gated delta rule: short keys, decays and betas in (0,
 /// 1).
 void make_delta_inputs(std::vector<CheckedInput>& inputs);
 

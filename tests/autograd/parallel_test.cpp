@@ -22,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(Determinism, ThreadsOfOp, testing::ValuesIn(ops_with_ca
 
 // In two backward passes, of which the second adds its gradients to those of the first.
 TEST_P(ThreadsOfOp, GiveTheSameBits) {
-  for (const OpCase& c : op_cases(GetParam(), CaseSize::several_chunks)) {
+  for (const OpCase& c : op_cases(GetParam(), CaseSize::large)) {
     set_threads(1);
     const OpEvaluation alone = evaluate(c.function, c.inputs, 2);
     set_threads(3);

@@ -1,0 +1,238 @@
+// programs: autograd gradcheck in_double
+// Attention as its formula reads, the rows that an indexer picks, and its loss.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "autograd/compositions.h"
+
+namespace headcount {
+
+namespace {
+
+// Returns true if query t reads row `row` of those that it sees.
+bool reads(const std::optional<PickedRows>& picked, Index b, Index t, Index row, Index queries) {
+  if (!picked) return true;
+  const std::int32_t* const list = picked->of(b, t, queries);
+  const std::int32_t* const end = list + picked->most;
+  return std::find(list, end, static_cast<std::int32_t>(row)) != end;
+}
+
+bool masked(const AttentionOptions& o, Index b, Index key, Index keys) {
+  return !o.key_mask.empty() && o.key_mask[static_cast<std::size_t>(b * keys + key)] == 0;
+}
+
+// Keys that pooled rows are come after the others.
+bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index all_keys) {
+  const Index keys = all_keys - (o.pooled ? o.pooled->keys.shape()[1] : 0);
+  if (s >= keys) {
+    return s - keys < (keys - queries + t + 1) / o.pooled->tokens &&
+           reads(o.pooled->picked, b, t, s - keys, queries);
+  }
+  const Index last = o.causal ? keys - queries + t : keys - 1;
+  return s <= last && (o.window == 0 || s > last - o.window) && !masked(o, b, s, keys) &&
+         reads(o.picked, b, t, s, queries);
+}
+
+// Columns of rows [B, S, G, n] as [B, H, S, width], head i a copy of head i / (H / G).
+Var of_all_heads(const Rows& rows, Index heads) {
+  const Shape s = rows.shape();
+  return gathered(rows.x(), {s[0], heads, s[1], s[3]},
+                  [=, first = rows.first(), group = heads / s[2]](const Position& p) {
+                    return Position{p[0], p[2], p[1] / group, first + p[3]};
+                  });
+}
+
+Var scaled_scores(Var raw, Var seen, const AttentionOptions& options) {
+  if (options.row_scale == RowScale::one) return scale(raw, options.scale);
+  // A query that sees nothing has norm and length 0; what it is divided by then plays no part.
+  const Var nothing = filled(*raw.tape, raw.shape().with_last(1), std::numeric_limits<Real>::min());
+  const Var squares = options.row_scale == RowScale::inverse_norm ? raw * raw * seen : seen;
+  const Var ones = filled(*raw.tape, {raw.shape().last(), 1}, 1);
+  const Var sums =
+      reshape(matrix_product(reshape(squares, {raw.shape().rows(), raw.shape().last()}), ones),
+              raw.shape().with_last(1));
+  return scale(raw * seen, options.scale) / gathered(square_root(sums + nothing), raw.shape());
+}
+
+// The sum of the log gates [B, S, H, 1] up to each query less that up to each key, [B, H, T, S].
+Var gate_scores(Var gates, const AttentionOptions& options, const Shape& shape) {
+  Tape& tape = *gates.tape;
+  const Index keys = gates.shape()[1];
+  const auto sums = [&](Index rows) {  // up to the last tokens, [B, H, rows, 1]
+    const Var up_to = made(tape, {shape[0], shape[1], rows, keys}, [&](const Position& p) {
+      return Real(p[3] <= keys - rows + p[2] && !masked(options, p[0], p[3], keys));
+    });
+    return matrix_product(up_to, transpose(gates, 1, 2));
+  };
+  const Var of_keys = gathered(sums(keys), shape, [](const Position& p) {
+    return Position{p[0], p[1], p[3], 0};
+  });
+  return gathered(sums(shape[2]), shape) - of_keys;
+}
+
+// What attention tells of its weights [B, H, T, S], the last columns those of pooled rows, and of
+// those of the sinks, if there are some.
+void tell(const AttentionOptions& o, Var weights, const Values& of_sinks) {
+  const Shape s = weights.shape();
+  const Index pooled = o.pooled ? o.pooled->keys.shape()[1] : 0, keys = s[3] - pooled;
+  const auto tell_picked = [&](const std::optional<PickedRows>& picked, Index query, Index row,
+                               Real weight) {
+    if (!picked || picked->weights == nullptr) return;
+    const Index at = (query / (s[1] * s[2]) * s[2] + query % s[2]) * picked->most;
+    const std::int32_t* const list = picked->rows + at;
+    const Index n = std::find(list, list + picked->most, row) - list;
+    if (n < picked->most) picked->weights[at + n] += weight;
+  };
+  if (o.stats != nullptr) {
+    o.stats->weights.resize(static_cast<std::size_t>(s.rows() * keys));
+    o.stats->pooled_weights.resize(static_cast<std::size_t>(s.rows() * pooled));
+  }
+  for (Index query = 0; query < s.rows(); ++query) {
+    double total = 0, entropy = 0;
+    const auto count = [&](Real weight) {
+      const auto w = static_cast<double>(weight);
+      total += w;
+      entropy -= w > 0 ? w * std::log(w) : 0;
+    };
+    for (Index j = 0; j < s[3]; ++j) {
+      const Real weight = weights.value()[static_cast<std::size_t>(query * s[3] + j)];
+      count(weight);
+      const bool of_token = j < keys;
+      tell_picked(of_token ? o.picked : o.pooled->picked, query, of_token ? j : j - keys, weight);
+      if (o.stats == nullptr) continue;
+      Real* const row = o.stats->weights.data() + query * keys;
+      if (of_token) {
+        row[j] += weight;
+        continue;
+      }
+      o.stats->pooled_weights[static_cast<std::size_t>(query * pooled + j - keys)] = weight;
+      const Index block = o.pooled->tokens, first = (j - keys) * block;
+      for (Index i = first; weight > 0 && i < first + block; ++i)
+        row[i] += weight / static_cast<Real>(block);
+    }
+    if (!of_sinks.empty()) count(of_sinks[static_cast<std::size_t>(query)]);
+    if (o.stats == nullptr || total == 0) continue;
+    o.stats->entropy_sum += entropy;
+    ++o.stats->rows;
+  }
+}
+
+}  // namespace
+
+Var composed_attention(Var q, std::span<const Rows> keys, const Rows& values,
+                       const AttentionOptions& options) {
+  Tape& tape = *q.tape;
+  const Index heads = q.shape()[2];
+  std::optional<Var> k;  // [B, H, S, Dk]
+  for (const Rows& part : keys)
+    k = k ? concat(*k, of_all_heads(part, heads)) : of_all_heads(part, heads);
+  Var keys_t = transpose(*k, 2, 3), values_t = transpose(of_all_heads(values, heads), 2, 3);
+  if (options.pooled) {
+    keys_t = concat(keys_t, transpose(of_all_heads(options.pooled->keys, heads), 2, 3));
+    values_t = concat(values_t, transpose(of_all_heads(options.pooled->values, heads), 2, 3));
+  }
+  const Var raw = matrix_product(transpose(q, 1, 2), keys_t);  // [B, H, T, S]
+  const Shape shape = raw.shape();
+  const Var seen = made(tape, shape, [&](const Position& p) {
+    return Real(sees(options, p[0], p[2], p[3], shape[2], shape[3]));
+  });
+  Var scores = scaled_scores(raw, seen, options);
+  if (options.cap > 0) scores = scale(composed_tanh(scale(scores, 1 / options.cap)), options.cap);
+  if (options.log_gates != nullptr)
+    scores = scores + gate_scores(options.log_gates->x(), options, shape);
+  Var shares = scores + scale(seen - filled(tape, shape, 1), Real{1e30});
+  // A sink is one more column of the softmax. Where nothing is seen the weights are uniform; the
+  // product makes them 0.
+  if (options.sinks) {
+    const auto head = [](const Position& p) { return Position{0, 0, 0, p[1]}; };
+    shares = concat(shares, gathered(*options.sinks, shape.with_last(1), head));
+  }
+  const Var softmax_of_all = softmax(shares);
+  const Var weights = columns(softmax_of_all, 0, shape[3]) * seen;
+  Values of_sinks;
+  if (options.sinks) of_sinks = copy(columns(softmax_of_all, shape[3], 1).value());
+  tell(options, weights, of_sinks);
+  return transpose(
+      matrix_product(dropout(weights, options.dropout.value_or(0)), transpose(values_t, 2, 3)), 1,
+      2);
+}
+
+namespace {
+
+// max(0, x). The gradient at 0 is 0.
+Var positive_part(Var x) {
+  Values positive;
+  for (const Real v : x.value()) positive.push_back(v > 0 ? Real{1} : Real{0});
+  return x * x.tape->constant(x.shape(), positive);
+}
+
+// Rows that query t sees: those whose last token is not after it, and of these the last `window`.
+std::vector<std::int32_t> rows_seen_by(Index t, Index rows, const TopK& options) {
+  std::vector<std::int32_t> seen;
+  for (Index row = 0; row < rows; ++row) {
+    const Index last_token = (row + options.first_row + 1) * options.tokens - 1;
+    if (last_token <= options.first_position + t) seen.push_back(static_cast<std::int32_t>(row));
+  }
+  if (options.window > 0 && std::ssize(seen) > options.window)
+    seen.erase(seen.begin(), seen.end() - options.window);
+  return seen;
+}
+
+}  // namespace
+
+Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& sizes) {
+  const Shape s = q.shape();  // [B, T, I, D]
+  const Index rows = keys.shape()[1], queries = s[0] * s[1], most = sizes.most;
+  const Var turned = transpose(reshape(keys, {s[0], rows, s[3]}), 1, 2);  // [B, D, R]
+  const Var products = matrix_product(reshape(q, {s[0], s[1] * s[2], s[3]}), turned);
+  const Var of_heads = reshape(positive_part(products), {queries, s[2], rows});
+  const Var sums = matrix_product(reshape(weights, {queries, 1, s[2]}), of_heads);
+  const Var all = scale(reshape(sums, {queries, rows}), factor);
+  auto* const lists = q.tape->scratch_of<std::int32_t>(queries * most);
+  std::fill_n(lists, queries * most, -1);
+  for (Index i = 0; i < queries; ++i) {
+    const Real* const own = all.value().data() + i * rows;
+    std::vector<std::int32_t> seen = rows_seen_by(i % s[1], rows, sizes);
+    std::ranges::stable_sort(seen, std::greater(), [=](std::int32_t row) { return own[row]; });
+    if (std::ssize(seen) > most) seen.erase(seen.begin() + most, seen.end());
+    std::ranges::sort(seen);
+    std::ranges::copy(seen, lists + i * most);
+  }
+  const Var scores = gathered(all, {s[0], s[1], most}, [=](const Position& p) {
+    const Index query = p[1] * s[1] + p[2];
+    return Position{0, 0, query, lists[query * most + p[3]]};
+  });
+  return {{lists, most}, scores};
+}
+
+// (sum over queries of sum over j of p_j (log p_j - log softmax(s)_j)) / queries
+Var composed_index_loss(const Picks& picks) {
+  const PickedRows& picked = picks.picked;
+  Tape& tape = *picks.scores.tape;
+  const Index queries = picks.scores.shape().rows(), most = picked.most;
+  const Var scores = reshape(picks.scores, {queries, most});
+  Var total = scale(sum(scores), 0);  // what queries without weights add
+  for (Index i = 0; i < queries; ++i) {
+    const std::int32_t* const list = picked.rows + i * most;
+    const Index count = std::find(list, list + most, -1) - list;
+    Values p(picked.weights + i * most, picked.weights + i * most + count);
+    const Real of_all = std::accumulate(p.begin(), p.end(), Real{0});
+    if (of_all == 0) continue;
+    Real p_log_p = 0;
+    for (Real& weight : p) {
+      weight /= of_all;
+      if (weight > 0) p_log_p += weight * std::log(weight);
+    }
+    const Var s = gathered(scores, {count}, [=](const Position& at) {
+      return Position{0, 0, i, at[3]};
+    });
+    const Var log_softmax = logarithm(composed_softmax(s));
+    total = total + filled(tape, {}, p_log_p) - sum(tape.constant({count}, p) * log_softmax);
+  }
+  return scale(total, 1 / static_cast<Real>(queries));
+}
+
+}  // namespace headcount
