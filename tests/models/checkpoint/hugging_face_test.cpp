@@ -36,58 +36,64 @@ json llama() {
     "transformers_version": "4.40.0", "use_cache": true, "vocab_size": 65})");
 }
 
-TEST(HuggingFaceConfig, OfTheGqaFamilyIsALlama) {
-  for (const auto& [attention, kv_heads] :
-       {std::pair{"mha", 4}, std::pair{"gqa", 2}, std::pair{"mqa", 1}}) {
-    const json written = hugging_face_config(config_with({{"attention", attention}}), 65);
-    EXPECT_EQ(written["architectures"], json::array({"LlamaForCausalLM"}));
-    EXPECT_EQ(written["model_type"], "llama");
-    EXPECT_EQ(written["vocab_size"], 65);
-    EXPECT_EQ(written["hidden_size"], 128);
-    EXPECT_EQ(written["num_attention_heads"], 4);
-    EXPECT_EQ(written["num_key_value_heads"], kv_heads);
-    EXPECT_EQ(written["head_dim"], 32);
-    EXPECT_EQ(written["intermediate_size"], 344);
-    EXPECT_EQ(written["hidden_act"], "silu");
-    EXPECT_EQ(written["tie_word_embeddings"], false);
+// Keys of the folder that models with these settings have.
+TEST(HuggingFaceConfig, IsThatOfAKindOfModelWhichOtherProgramsKnow) {
+  const json llama_keys = {{"architectures", {"LlamaForCausalLM"}},
+                           {"model_type", "llama"},
+                           {"vocab_size", 65},
+                           {"hidden_size", 128},
+                           {"num_attention_heads", 4},
+                           {"head_dim", 32},
+                           {"intermediate_size", 344},
+                           {"hidden_act", "silu"},
+                           {"tie_word_embeddings", false}};
+  const json qwen_keys = {{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}};
+  const json deepseek_keys = {{"architectures", {"DeepseekV3ForCausalLM"}},
+                              {"kv_lora_rank", 48},
+                              {"q_lora_rank", nullptr},
+                              {"qk_nope_head_dim", 32},
+                              {"qk_rope_head_dim", 16},
+                              {"v_head_dim", 32},
+                              {"rope_interleave", true},
+                              {"first_k_dense_replace", 4},
+                              {"num_hidden_layers", 4}};
+  struct Known {
+    std::string attention, qk_norm;
+    json keys, kv_heads;
+  };
+  for (const auto& [attention, qk_norm, keys, kv_heads] : {Known{"mha", "off", llama_keys, 4},
+                                                           {"gqa", "off", llama_keys, 2},
+                                                           {"mqa", "off", llama_keys, 1},
+                                                           {"mha", "on", qwen_keys, 4},
+                                                           {"gqa2", "on", qwen_keys, 2},
+                                                           {"mqa", "on", qwen_keys, 1},
+                                                           {"mla", "off", deepseek_keys, 4}}) {
+    const json written =
+        hugging_face_config(config_with({{"attention", attention}, {"qk-norm", qk_norm}}), 65);
+    for (const auto& [key, value] : keys.items()) EXPECT_EQ(written.at(key), value) << key;
+    if (attention != "mla") {
+      EXPECT_EQ(written["num_key_value_heads"], kv_heads);
+    }
     EXPECT_FALSE(written.contains("headcount")) << written["headcount"];
+    for (const char* key : {"bos_token_id", "eos_token_id"})
+      EXPECT_TRUE(written.at(key).is_null()) << "the default is a character of ours";
   }
 }
 
-TEST(HuggingFaceConfig, OfMlaIsADenseDeepseekV3) {
-  const json written = hugging_face_config(config_with({{"attention", "mla"}}), 65);
-  EXPECT_EQ(written["architectures"], json::array({"DeepseekV3ForCausalLM"}));
-  EXPECT_EQ(written["kv_lora_rank"], 48);
-  EXPECT_TRUE(written["q_lora_rank"].is_null());
-  EXPECT_EQ(written["qk_nope_head_dim"], 32);
-  EXPECT_EQ(written["qk_rope_head_dim"], 16);
-  EXPECT_EQ(written["v_head_dim"], 32);
-  EXPECT_EQ(written["rope_interleave"], true);
-  EXPECT_EQ(written["first_k_dense_replace"], written["num_hidden_layers"]);
-  EXPECT_FALSE(written.contains("headcount")) << written["headcount"];
-}
-
-TEST(HuggingFaceConfig, OfGroupedAttentionWithQkNormIsAQwen3) {
-  for (const auto& [attention, kv_heads] : {std::pair{"mha", 4}, {"gqa2", 2}, {"mqa", 1}}) {
-    const ModelPlan model = config_with({{"attention", attention}, {"qk-norm", "on"}});
-    json written = hugging_face_config(model, 65);
-    EXPECT_EQ(written["architectures"], json::array({"Qwen3ForCausalLM"}));
-    EXPECT_EQ(written["model_type"], "qwen3");
-    EXPECT_EQ(written["num_key_value_heads"], kv_heads);
-    EXPECT_FALSE(written.contains("mlp_bias") || written.contains("headcount")) << written;
-    EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings);
-    // As transformers writes it.
-    written.update({{"use_sliding_window", false},
-                    {"max_window_layers", 28},
-                    {"layer_types", {"full_attention", "full_attention"}}});
-    EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings);
-    for (const json& unknown : {json{{"rms_norm_eps", 1e-5}}, json{{"use_sliding_window", true}},
-                                json{{"layer_types", {"full_attention", "sliding_attention"}}},
-                                json{{"attention_bias", true}}}) {
-      json other = written;
-      other.update(unknown);
-      EXPECT_THROW(read_hugging_face_config(other), DataError) << unknown;
-    }
+TEST(HuggingFaceConfig, OfAQwen3IsReadAsTransformersWritesIt) {
+  const ModelPlan model = config_with({{"attention", "gqa2"}, {"qk-norm", "on"}});
+  json written = hugging_face_config(model, 65);
+  EXPECT_FALSE(written.contains("mlp_bias")) << written;
+  written.update({{"use_sliding_window", false},
+                  {"max_window_layers", 28},
+                  {"layer_types", {"full_attention", "full_attention"}}});
+  EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings);
+  for (const json& unknown : {json{{"rms_norm_eps", 1e-5}}, json{{"use_sliding_window", true}},
+                              json{{"layer_types", {"full_attention", "sliding_attention"}}},
+                              json{{"attention_bias", true}}}) {
+    json other = written;
+    other.update(unknown);
+    EXPECT_THROW(read_hugging_face_config(other), DataError) << unknown;
   }
 }
 
@@ -115,8 +121,12 @@ TEST(HuggingFaceConfig, IsReadAsTransformersWritesIt) {
   EXPECT_TRUE(read.model->tie_embeddings);
 }
 
-TEST(HuggingFaceConfig, IsReadWithRotaryParametersInTheirOwnBlock) {
+TEST(HuggingFaceConfig, IsReadWithRotaryParametersInTheirOwnBlockOrSaidNotToBeStretched) {
   json config = llama();
+  for (const char* key : {"rope_type", "type"}) {
+    config["rope_scaling"] = {{key, "default"}};
+    EXPECT_EQ(config_refusal(config), "accepted");
+  }
   config.erase("rope_theta");
   config.erase("rope_scaling");
   config["rope_parameters"] = {{"rope_theta", 1234.0}, {"rope_type", "default"}};
@@ -128,6 +138,7 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
       {"model_type", "bert"},
       {"hidden_act", "gelu"},
       {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
+      {"rope_scaling", "default"},
       {"rope_parameters", {{"rope_type", "yarn"}}},
       {"sliding_window", 4096},
       {"mlp_bias", true},
@@ -164,37 +175,6 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
   }
 }
 
-TEST(HuggingFaceConfig, RefusesDeepseeksWithExperts) {
-  json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
-  config["first_k_dense_replace"] = 1;
-  EXPECT_NE(config_refusal(config).find("'first_k_dense_replace' is 1"), std::string::npos);
-  config["first_k_dense_replace"] = 4;
-  config["attention_bias"] = true;
-  EXPECT_NE(config_refusal(config).find("'attention_bias'"), std::string::npos);
-}
-
-TEST(HuggingFaceConfig, StopsAtNoCharacter) {
-  for (const char* attention : {"gqa", "mla"}) {
-    const json written = hugging_face_config(config_with({{"attention", attention}}), 65);
-    for (const char* key : {"bos_token_id", "eos_token_id"}) {
-      ASSERT_TRUE(written.contains(key));
-      EXPECT_TRUE(written[key].is_null()) << "the default is a character of ours";
-    }
-  }
-}
-
-TEST(HuggingFaceConfig, IsReadWithRotaryPositionsThatAreSaidNotToBeStretched) {
-  for (const char* key : {"rope_type", "type"}) {
-    json config = llama();
-    config["rope_scaling"] = {{key, "default"}};
-    EXPECT_EQ(config_refusal(config), "accepted");
-  }
-  json config = llama();
-  config["rope_scaling"] = "default";
-  EXPECT_NE(config_refusal(config).find("'rope_scaling'"), std::string::npos)
-      << config_refusal(config);
-}
-
 TEST(HuggingFaceConfig, WithoutANumberOfKvHeadsHasOneForEachHead) {
   json null = llama(), absent = llama();
   null["num_key_value_heads"] = nullptr;
@@ -203,7 +183,7 @@ TEST(HuggingFaceConfig, WithoutANumberOfKvHeadsHasOneForEachHead) {
     EXPECT_EQ(read_hugging_face_config(config).model->attention, "mha");
 }
 
-TEST(HuggingFaceConfig, OfDeepseekNeedsItsWidthsAndNoHeadsThatDivideTheWidth) {
+TEST(HuggingFaceConfig, OfDeepseekNeedsItsWidthsNoExpertsAndNoHeadsThatDivideTheWidth) {
   json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
   config["num_attention_heads"] = 3;
   EXPECT_EQ(config_refusal(config), "accepted");
@@ -212,6 +192,12 @@ TEST(HuggingFaceConfig, OfDeepseekNeedsItsWidthsAndNoHeadsThatDivideTheWidth) {
     json without = config;
     without.erase(key);
     EXPECT_EQ(config_refusal(without), "'" + std::string(key) + "' is missing");
+  }
+  for (const auto& [key, value] :
+       {std::pair<std::string, json>{"first_k_dense_replace", 1}, {"attention_bias", true}}) {
+    json other = config;
+    other[key] = value;
+    EXPECT_TRUE(config_refusal(other).starts_with("'" + key + "'")) << config_refusal(other);
   }
 }
 

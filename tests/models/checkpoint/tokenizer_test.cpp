@@ -29,7 +29,7 @@ TEST(HuggingFaceTokenizer, GivesEveryVocabularyBack) {
   }
 }
 
-TEST(HuggingFaceTokenizer, WritesTheSpaceAsSentencePieceDoes) {
+TEST(HuggingFaceTokenizer, WritesTheSpaceAsSentencePieceDoesUnlessTheTextHasThatCharacter) {
   const json file = written(Vocabulary(U"\n a"));
   EXPECT_EQ(file["model"]["vocab"], (json{{"\n", 0}, {"\u2581", 1}, {"a", 2}}));
   EXPECT_EQ(file["normalizer"]["content"], "\u2581");
@@ -37,12 +37,9 @@ TEST(HuggingFaceTokenizer, WritesTheSpaceAsSentencePieceDoes) {
   EXPECT_EQ(file["model"]["type"], "BPE");
   EXPECT_EQ(file["model"]["byte_fallback"], true);
   EXPECT_EQ(file["decoder"]["type"], "Sequence");
-}
-
-TEST(HuggingFaceTokenizer, LeavesTheSpaceWhereTheTextHasThatCharacter) {
-  const json file = written(Vocabulary(U" \u2581"));
-  EXPECT_EQ(file["model"]["vocab"], (json{{" ", 0}, {"\u2581", 1}}));
-  EXPECT_TRUE(file["normalizer"].is_null());
+  const json plain = written(Vocabulary(U" \u2581"));
+  EXPECT_EQ(plain["model"]["vocab"], (json{{" ", 0}, {"\u2581", 1}}));
+  EXPECT_TRUE(plain["normalizer"].is_null());
 }
 
 // transformers 5 writes a template into every tokenizer that it saves.
@@ -66,34 +63,30 @@ TEST(HuggingFaceTokenizer, OfAnotherProgramIsRefusedByTheKeyThatDiffers) {
     EXPECT_NE(refusal, "accepted") << file;
     EXPECT_NE(refusal.find(part), std::string::npos) << file << ": " << refusal;
   };
-  const std::vector<std::pair<std::string, std::string>> vocabularies = {
-      {R"({"ab": 0})", "the token \"ab\""},
-      {R"({"": 0})", "the token \"\""},
-      {R"({"a": 1})", "'model.vocab' has 1 tokens and the id 1;"},
-      {R"({"a": 0, "b": 0})", "and the id 0; ids must be"},
-      {R"({"a": -1})", "and the id -1; ids must be"},
-      {R"({"a": "x"})", "and the id \"x\"; ids must be"},
-      {R"({" ": 0, "▁": 1})", "twice"},
-  };
   const json own = written(Vocabulary(U"\n a"));
-  for (const auto& [vocabulary, part] : vocabularies) {
+  for (const auto& [vocabulary, part] :
+       {std::pair{R"({"ab": 0})", "the token \"ab\""},
+        {R"({"": 0})", "the token \"\""},
+        {R"({"a": 1})", "'model.vocab' has 1 tokens and the id 1;"},
+        {R"({"a": 0, "b": 0})", "and the id 0; ids must be"},
+        {R"({"a": -1})", "and the id -1; ids must be"},
+        {R"({"a": "x"})", "and the id \"x\"; ids must be"},
+        {R"({" ": 0, "▁": 1})", "twice"}}) {
     json file = own;
     file["model"]["vocab"] = json::parse(vocabulary);
     refused(file, part);
   }
   // Each of these would be read as a tokenizer of characters if only its vocabulary counted.
-  const std::vector<std::pair<std::string, std::string>> others = {
-      {"/model/type", R"("WordLevel")"},
-      {"/model/merges", R"(["a b"])"},
-      {"/model/end_of_word_suffix", R"("</w>")"},
-      {"/added_tokens", R"([{"id": 1, "content": "<s>"}])"},
-      {"/pre_tokenizer", R"({"type": "Whitespace"})"},
-      {"/decoder", R"({"type": "Fuse"})"},
-      {"/decoder", R"("Fuse")"},
-      {"/normalizer", R"({"type": "NFC"})"},
-      {"/post_processor", R"({"type": "ByteLevel"})"},
-  };
-  for (const auto& [pointer, value] : others) {
+  for (const auto& [pointer, value] : std::vector<std::pair<std::string, std::string>>{
+           {"/model/type", R"("WordLevel")"},
+           {"/model/merges", R"(["a b"])"},
+           {"/model/end_of_word_suffix", R"("</w>")"},
+           {"/added_tokens", R"([{"id": 1, "content": "<s>"}])"},
+           {"/pre_tokenizer", R"({"type": "Whitespace"})"},
+           {"/decoder", R"({"type": "Fuse"})"},
+           {"/decoder", R"("Fuse")"},
+           {"/normalizer", R"({"type": "NFC"})"},
+           {"/post_processor", R"({"type": "ByteLevel"})"}}) {
     json file = own;
     file[json::json_pointer(pointer)] = json::parse(value);
     refused(file, "headcount reads the tokenizers that it writes");
