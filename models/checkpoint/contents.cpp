@@ -17,6 +17,9 @@ std::vector<std::pair<std::string, std::string>> checkpoint_texts(const Language
 
 namespace {
 
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+constexpr const char* kHead = "lm_head.weight";
+
 void check_shapes_and_types(const Safetensors& file, const ParameterStore& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const TensorView& tensor = file.at(parameters.name({i}));
@@ -30,14 +33,22 @@ void check_shapes_and_types(const Safetensors& file, const ParameterStore& param
   }
 }
 
+// Throws DataError for a tensor that is no parameter of the model, unless it carries no information
+// of its own (see read_weights).
 void check_left_over(const Safetensors& file, const ParameterStore& parameters) {
   std::set<std::string_view> known;
   for (std::size_t i = 0; i < parameters.size(); ++i) known.insert(parameters.name({i}));
   for (const TensorView& tensor : file.tensors()) {
-    if (!known.contains(tensor.name))
-      throw DataError(
-          tensor.source, ": ", tensor.name,
-          " is no weight of the configured model; use the config.json of these weights");
+    if (known.contains(tensor.name) || tensor.name.ends_with(".rotary_emb.inv_freq")) continue;
+    if (tensor.name == kHead) {
+      const TensorView& embedding = file.at(kEmbedding);
+      if (tensor.shape == embedding.shape && tensor.to_doubles() == embedding.to_doubles())
+        continue;
+      throw DataError(tensor.source, ": ", kHead, " differs from ", kEmbedding,
+                      ", but config.json ties both; set 'tie_word_embeddings' to false there");
+    }
+    throw DataError(tensor.source, ": ", tensor.name,
+                    " is no weight of the configured model; use the config.json of these weights");
   }
 }
 

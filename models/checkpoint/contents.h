@@ -59,10 +59,11 @@ using ReadFile = std::function<std::string(const std::string& name)>;
 Checkpoint read_checkpoint(const ReadFile& read, std::span<const std::string> weights,
                            const std::string& folder = "", NonFinite allowed = NonFinite::refused);
 
-/// Allocates `parameters` and copies the weights of `file` into them. Throws DataError for a weight
-/// that is missing, left over, of another shape, or of integers; nothing is allocated then. Throws
-/// DataError for a weight with a number that is NaN or infinite, too, unless such numbers are
-/// allowed.
+/// Allocates `parameters` and copies the weights of `file` into them. Skips tables of RoPE
+/// frequencies (inv_freq), which follow from the configuration, and an output head equal to the
+/// embedding that it is tied to. Throws DataError for a weight that is missing, left over, of
+/// another shape, or of integers; nothing is allocated then. Throws DataError for a weight with a
+/// number that is NaN or infinite, too, unless such numbers are allowed.
 void read_weights(const Safetensors& file, ParameterStore& parameters,
                   NonFinite allowed = NonFinite::refused);
 

@@ -46,7 +46,9 @@ constexpr DtypeInfo stored_as(std::string_view name) {
 constexpr std::array kDtypes = {
     stored_as<Eigen::half>("F16"),  stored_as<Eigen::bfloat16>("BF16"),
     stored_as<float>("F32"),        stored_as<double>("F64"),
-    stored_as<std::uint8_t>("U8"),  stored_as<std::int32_t>("I32"),
+    stored_as<std::int8_t>("I8"),   stored_as<std::uint8_t>("U8"),
+    stored_as<std::int16_t>("I16"), stored_as<std::uint16_t>("U16"),
+    stored_as<std::int32_t>("I32"), stored_as<std::uint32_t>("U32"),
     stored_as<std::int64_t>("I64"),
 };
 

@@ -21,7 +21,7 @@
 namespace headcount {
 
 /// Number types that this program reads; the format has more.
-enum class Dtype { f16, bf16, f32, f64, u8, i32, i64 };
+enum class Dtype { f16, bf16, f32, f64, i8, u8, i16, u16, i32, u32, i64 };
 
 inline constexpr Dtype kRealDtype = sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32;
 
