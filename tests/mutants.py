@@ -125,7 +125,7 @@ MUTANTS = {
     ("nn/attention/memory.cpp", "models"): [
         ("return options.window > 0 ? std::min(options.window,",
          "return options.window > 0 ? std::min(options.window + 1,",
-         "Every/DecodingInFloat.AllocatesWhat*"),
+         "KnownModels.HaveThePublishedSizes"),
     ],
 }
 

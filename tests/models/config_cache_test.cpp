@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "autograd/base/settings.h"
 #include "models/released_models.h"
@@ -14,11 +14,6 @@ namespace headcount {
 namespace {
 
 using nlohmann::json;
-
-json fixture(const std::string& name) {
-  std::ifstream file(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/" + name);
-  return json::parse(file);
-}
 
 // What transformers 5.12 holds otherwise than the definitions: a window keeps one row less, for it
 // is read together with the new token's; convolutions keep all taps' inputs, but for olmo_hybrid;
@@ -41,7 +36,8 @@ Count held_by_transformers(const ModelCache& cache, Index tokens) {
 // random ones: windows, lists of kinds, sizes, and keys that are missing or unknown to the type.
 // The numbers were counted in the caches that transformers' own classes made.
 TEST(ConfigCache, HoldsAsManyNumbersAsTransformers) {
-  const json cases = fixture("transformers_caches.json");
+  std::ifstream file(HEADCOUNT_FIXTURE_FOLDER "/transformers_caches.json");
+  const json cases = json::parse(file);
   ASSERT_EQ(cases.size(), 457);
   for (const auto& [name, measured] : cases.items()) {
     const ModelCache cache = read_config_cache(measured.at("config")).expanded();
@@ -51,39 +47,38 @@ TEST(ConfigCache, HoldsAsManyNumbersAsTransformers) {
   }
 }
 
+ModelCache released_cache(const std::string& model) {
+  return read_config_cache(released_model(model).config);
+}
+
 TEST(ConfigCache, HasPublishedSizes) {
-  const std::map<std::string, Index> numbers_per_token = {{"llama-3.1-405b", 516'096 / 2},
-                                                          {"deepseek-v3", 70'272 / 2},
-                                                          {"minimax-m2", 253'952 / 2},
-                                                          {"gpt-2-xl", 300 * 1024 / 2},
-                                                          {"qwen3-235b-a22b", 192'512 / 2}};
-  for (const auto& [name, numbers] : numbers_per_token)
-    EXPECT_EQ(read_config_cache(released_model(name).config).per_token(), numbers) << name;
-  const auto gibibytes = [](const std::string& name) {
-    const ModelCache cache = read_config_cache(released_model(name).config);
-    return 2.0 * static_cast<double>(cache.numbers(1 << 17).total().value()) / (1 << 30);
-  };
-  EXPECT_NEAR(gibibytes("gpt-oss-20b"), 3.003, 0.0005);
-  EXPECT_NEAR(gibibytes("kimi-k2"), 8.578, 0.0005);
+  for (const auto& [name, bytes] : {std::pair{"llama-3.1-405b", 516'096},
+                                    {"deepseek-v3", 70'272},
+                                    {"minimax-m2", 253'952},
+                                    {"gpt-2-xl", 300 * 1024},
+                                    {"qwen3-235b-a22b", 192'512}})
+    EXPECT_EQ(2 * released_cache(name).per_token(), bytes) << name;
+  for (const auto& [name, gibibytes] : {std::pair{"gpt-oss-20b", 3.003}, {"kimi-k2", 8.578}})
+    EXPECT_NEAR(2.0 * static_cast<double>(released_cache(name).numbers(1 << 17).total().value()) /
+                    (1 << 30),
+                gibibytes, 0.0005);
 }
 
 TEST(ConfigCache, IsReadOfAllReleasedModels) {
   EXPECT_GE(released_models().size(), 60);
   for (const ReleasedModel& model : released_models()) {
-    const CacheSizes numbers = read_config_cache(model.config).numbers(1000);
-    EXPECT_GT(numbers.total().value(), 0) << model.name;
+    EXPECT_GT(read_config_cache(model.config).numbers(1000).total().value(), 0) << model.name;
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
 }
 
 TEST(ConfigCache, KeepsThreePartsApart) {
-  const ModelCache gemma = read_config_cache(released_model("gemma-3-4b").config);
   const Index row = 2 * 4 * 256;
-  const CacheSizes numbers = gemma.numbers(4096);
-  EXPECT_EQ(numbers.growing, 5 * row * 4096);
-  EXPECT_EQ(numbers.windowed, 29 * row * 1024);
-  EXPECT_EQ(numbers.once, 0);
-  const ModelCache mamba = read_config_cache(released_model("mamba-2.8b").config);
+  const CacheSizes gemma = released_cache("gemma-3-4b").numbers(4096);
+  EXPECT_EQ(gemma.growing, 5 * row * 4096);
+  EXPECT_EQ(gemma.windowed, 29 * row * 1024);
+  EXPECT_EQ(gemma.once, 0);
+  const ModelCache mamba = released_cache("mamba-2.8b");
   EXPECT_EQ(mamba.numbers(1).total(), mamba.numbers(1 << 20).once);
 }
 
@@ -92,7 +87,7 @@ TEST(ConfigCache, CountsBytesOfTypesByPartsGroupsAndRecentTokens) {
     CacheRounding rounding = CacheRounding::parse(types);
     rounding.all.group = group;
     rounding.all.recent = recent;
-    const ModelCache cache = read_config_cache(released_model(model).config);
+    const ModelCache cache = released_cache(model);
     cache.require_fit(rounding);
     return cache.bytes(10, rounding).total();
   };
@@ -113,13 +108,13 @@ TEST(ConfigCache, CountsBytesOfTypesByPartsGroupsAndRecentTokens) {
 }
 
 TEST(ConfigCache, ChangesKvHeadsInProportionAndSharesThemOut) {
-  const ModelCache llama = read_config_cache(released_model("llama-3.1-8b").config);
+  const ModelCache llama = released_cache("llama-3.1-8b");
   EXPECT_EQ(llama.kv_heads(), 8);
   EXPECT_EQ(llama.with_kv_heads(2).per_token() * 4, llama.per_token());
   EXPECT_EQ(llama.with_kv_heads(32).bytes(10, CacheType::int8).total(), 10 * 32 * 2 * 32 * 130);
   EXPECT_EQ(llama.of_shard(4).per_token() * 4, llama.per_token());
   EXPECT_EQ(llama.of_shard(64).per_token() * 8, llama.per_token());
-  const ModelCache latent = read_config_cache(released_model("deepseek-v3").config);
+  const ModelCache latent = released_cache("deepseek-v3");
   EXPECT_EQ(latent.kv_heads(), 0);
   EXPECT_EQ(latent.of_shard(8).per_token(), latent.per_token());
   EXPECT_EQ(latent.with_kv_heads(3).per_token(), latent.per_token());
