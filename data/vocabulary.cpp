@@ -34,13 +34,15 @@ Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
 }
 
 Vocabulary Vocabulary::of(std::initializer_list<std::span<const std::int32_t>> texts) {
-  constexpr std::size_t kCodePoints = 0x110000;
-  std::vector<bool> occurs(kCodePoints);
+  std::vector<bool> occurs;
   for (const std::span<const std::int32_t> text : texts) {
-    for (const std::int32_t point : text) occurs[point] = true;
+    for (const std::int32_t point : text) {
+      if (point >= std::ssize(occurs)) occurs.resize(point + 1);
+      occurs[point] = true;
+    }
   }
   std::u32string symbols;
-  for (char32_t point = 0; point < kCodePoints; ++point) {
+  for (char32_t point = 0; point < occurs.size(); ++point) {
     if (occurs[point]) symbols += point;
   }
   return Vocabulary(std::move(symbols));
