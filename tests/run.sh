@@ -8,7 +8,7 @@ packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-de
   librandom123-dev libutfcpp-dev libssl-dev libdnnl-dev libopenmpi-dev libgtest-dev librapidcheck-dev
   python3)
 build=(--target headcount_cli quick_tests)
-tests=(--label-exclude '^(slow|double|browser|page|install|fuzz|client|bench)$')
+tests=(--label-exclude '^(slow|double|browser|page|install|client|bench)$')
 page=yes
 if [ "${1:-}" = --all ]; then
   shift

@@ -10,7 +10,7 @@
 #include <new>
 
 // Sanitizers map far more memory than they use, and no limit suits them.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef HEADCOUNT_SANITIZED
 #define HEADCOUNT_MEMORY_LIMIT
 
 namespace headcount {

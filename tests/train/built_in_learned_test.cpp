@@ -14,7 +14,7 @@ namespace headcount {
 namespace {
 
 // The sanitizers would take many minutes.
-#ifndef __SANITIZE_ADDRESS__
+#ifndef HEADCOUNT_SANITIZED
 
 // The settings of `data`, with `more` over them.
 TrainOptions options_of(const std::string& data, const nlohmann::json& more) {

@@ -14,7 +14,7 @@ namespace headcount {
 namespace {
 
 // Steps after which the loss is looked at; the sanitizers would take many minutes for all of them.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef HEADCOUNT_SANITIZED
 constexpr std::array<Index, 2> kStops = {20, 60};
 #else
 constexpr std::array<Index, 5> kStops = {20, 60, 100, 300, 900};
