@@ -4,8 +4,7 @@
 
 PROGRAM is the program headcount; without folders it trains small models first. For each folder: the
 same tokens and text, an unknown character refused, the same logits, the same greedy text, and after
-save_pretrained, whole and in shards, the same logits in headcount again. A Llama that transformers made
-is converted to other attentions, and what comes of it is checked so too. Skipped where torch, transformers
+save_pretrained, whole and in shards, the same logits in headcount again. Skipped where torch, transformers
 or safetensors is missing. (Its name is not transformers.py because Python would then import this file by
 that name.)
 """
@@ -30,9 +29,6 @@ MODELS = {
     "gqa, tied, biases": "--attention gqa --tie-embeddings --bias",
     "mla": "--attention mla", "mla with query rank, heads of 12": "--attention mla --q-rank 24 --heads 3 --head-dim 12",
 }
-
-# Conversions of a Llama by its number of key/value heads: the attention, and whether outputs stay equal.
-CONVERSIONS = {4: {"gqa2": False, "mla24+8": False, "mla": False}, 2: {"mha": True, "mla16+8": False}}
 
 
 def headcount(program, *arguments):
@@ -96,37 +92,6 @@ def check_folder(program, folder, work):
     return difference
 
 
-def llama(kv_heads, like, folder):
-    """A Llama of random weights, as transformers makes and saves it, with the tokenizer of `like`."""
-    tokenizer = transformers.AutoTokenizer.from_pretrained(like)
-    torch.manual_seed(kv_heads)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=kv_heads, max_position_embeddings=64, bos_token_id=None, eos_token_id=None,
-        initializer_range=0.2)
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-
-
-def check_conversions(program, like, work):
-    for kv_heads, targets in CONVERSIONS.items():
-        source = work / f"llama-{kv_heads}"
-        llama(kv_heads, like, source)
-        for number, (target, exact) in enumerate(targets.items()):
-            out = work / f"llama-{kv_heads}-{number}"
-            headcount(program, "convert", "--from", source, "--attention", *target.split(), "--out", out)
-            with tempfile.TemporaryDirectory(dir=work) as own:
-                difference = check_folder(program, out, pathlib.Path(own))
-            tokens = torch.arange(40)[None] % 5
-            with torch.no_grad():
-                before, after = (transformers.AutoModelForCausalLM.from_pretrained(f, dtype=torch.float32)(tokens).logits
-                                 for f in (source, out))
-            moved = (before - after).abs().max().item()
-            check(moved < TOLERANCE if exact else moved > TOLERANCE, f"{target}: logits moved by {moved}")
-            print(f"Llama with {kv_heads} KV heads to {target}: logits differ by at most {difference:.1e} from ours, "
-                  f"moved by {moved:.1e}")
-
-
 def main():
     program = pathlib.Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as work_name:
@@ -142,7 +107,6 @@ def main():
             with tempfile.TemporaryDirectory(dir=work) as own:
                 difference = check_folder(program, newest_checkpoint(folder), pathlib.Path(own))
             print(f"{name}: logits differ by at most {difference:.1e}; saved again, whole and in shards: the same")
-        check_conversions(program, newest_checkpoint(next(iter(folders.values()))), work)
 
 
 if __name__ == "__main__":
