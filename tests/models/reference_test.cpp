@@ -1,23 +1,135 @@
 // programs: models reference
-// Numbers computed by other people's code: every fixture of a folder, outputs and gradients of
-// attention layers (reference_layers.cpp), and ten training steps of whole models.
-#include "models/reference.h"
-
+// Numbers computed by other people's code: every fixture of a folder, outputs, gradients and caches
+// of attention layers, and ten training steps of whole models.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/language_model.h"
+#include "nn/layer_config.h"
 #include "train/adamw.h"
 #include "train/reducer.h"
 
 namespace headcount::reference {
+namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
-namespace {
+constexpr bool kDouble = sizeof(Real) == sizeof(double);
+/// Tolerances of outputs. In double absolute. In float all are relative to the largest number of a
+/// tensor. A sum of n terms rounds to about sqrt(n) times 6e-8 of its terms, which are larger than
+/// what they leave where they cancel, and products follow one another: the fixtures here keep to
+/// 1e-5, but with 2 to 5 times their heads and widths and 24 to 100 tokens gradients reached 6e-5.
+/// A wrong formula is off by 1e-2 or more.
+constexpr double kOutputTolerance = kDouble ? 1e-9 : 1e-4;
+
+std::vector<Real> reals(const TensorView& tensor) {
+  std::vector<Real> values(tensor.element_count());
+  read_into(tensor, values);
+  return values;
+}
+
+Shape shape_of(const TensorView& tensor) {
+  Shape shape;
+  for (const std::int64_t extent : tensor.shape) shape.append(extent);
+  return shape;
+}
+
+std::vector<std::int32_t> tokens_of(const TensorView& tensor) {
+  const std::vector<double> wide = tensor.to_doubles();
+  return {wide.begin(), wide.end()};
+}
+
+double largest(const TensorView& tensor) {
+  double most = 0;
+  for (const double value : tensor.to_doubles()) most = std::max(most, std::abs(value));
+  return most;
+}
+
+/// Compares values with a tensor. In float, `tolerance` is relative to `size`, the size of the
+/// largest numbers that they are computed from.
+void expect_close(std::span<const Real> values, const TensorView& expected, double tolerance,
+                  double size) {
+  const std::vector<double> wanted = expected.to_doubles();
+  ASSERT_EQ(values.size(), wanted.size()) << expected.name;
+  double worst = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    // NaN must fail: it compares false with everything.
+    const double error = std::abs(static_cast<double>(values[i]) - wanted[i]);
+    worst = error <= worst ? worst : error;
+  }
+  EXPECT_LE(worst, kDouble ? tolerance : tolerance * size) << expected.name;
+}
+
+void expect_close(std::span<const Real> values, const TensorView& expected, double tolerance) {
+  expect_close(values, expected, tolerance, largest(expected));
+}
+
+void expect_close(double value, double expected, double tolerance) {
+  EXPECT_NEAR(value, expected, kDouble ? tolerance : tolerance * std::abs(expected));
+}
+
+/// The settings of attention in a fixture's configuration.
+void set_attention(const json& c, Given& a) {
+  const std::string kind = c.value("attention", "mha");  // a pattern says it otherwise
+  set(a, "heads", c.at("n_heads").get<Index>());
+  if (kind == "gqa" || kind == "gta" || kind == "fox")
+    set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
+  for (const auto& [key, name] : {std::pair{"head_dim", "head-dim"},
+                                  {"kv_lora_rank", "kv-rank"},
+                                  {"q_lora_rank", "q-rank"},
+                                  {"qk_nope_head_dim", "nope-dim"},
+                                  {"rope_dim", "rope-dim"},
+                                  {"qk_rope_head_dim", "rope-dim"},
+                                  {"v_head_dim", "v-dim"},
+                                  {"latents", "latents"},
+                                  {"kv_rank", "kv-factors"},
+                                  {"q_rank", "q-factors"},
+                                  {"latent_dim", "latent-dim"},
+                                  {"key_heads", "key-heads"},
+                                  {"value_heads", "value-heads"},
+                                  {"conv", "conv-taps"},
+                                  {"o_groups", "o-groups"},
+                                  {"o_lora_rank", "o-rank"},
+                                  {"compress", "compress"},
+                                  {"index_heads", "index-heads"},
+                                  {"index_head_dim", "index-head-dim"},
+                                  {"index_topk", "index-topk"}}) {
+    if (c.contains(key)) set(a, name, c[key].get<Index>());
+  }
+  set(a, "tie-kv", c.value("tie_kv", false));
+  set(a, "qk-norm", c.value("qk_norm", false));
+  set(a, "latent-norm", c.value("latent_norm", true));
+  set(a, "latent-scale", c.value("latent_scale", false));
+  if (c.contains("rope_layout"))
+    set(a, "rope-layout", c["rope_layout"] == "half" ? "half" : "interleaved");
+  a.put("rope-theta", c.value("rope_theta", 10000.0));
+  set(a, "output-projection", c.value("output_projection", true));
+  set(a, "gate", c.value("gate", false));
+  set(a, "sinks", c.value("sinks", false));
+  set(a, "window", c.value("window", Index{0}));
+  a.put("value-residual", c.value("value_residual", 0.0));
+  set(a, "canon", c.value("canon", "off"));
+  set(a, "canon-taps", c.value("canon_taps", Index{4}));
+  if (c.contains("score_scale"))
+    set(a, "score-scale", ScoreScale{ScoreScale::Kind::number, c["score_scale"]}.text());
+}
+
+std::string kind_of(const json& c) {
+  const std::string kind = c.value("attention", "mha");
+  if (kind == "v4_window") return "v4";
+  return kind == "latent_bias" ? "latent-bias" : kind;
+}
 
 // Tolerance of weights after some steps. Adam divides a gradient by its own size: what was rounded
 // in one that is nearly 0 moves its weight by a part of the learning rate. At those sizes 7e-4 were
@@ -46,11 +158,168 @@ std::vector<std::string> fixture_names() {
   return names;
 }
 
-}  // namespace
+class Reference : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    file_ = open_safetensors(fixture_folder() / (GetParam() + ".safetensors"));
+    config_ = json::parse(file_.metadata().at("config"));
+  }
 
-void Reference::SetUp() {
-  file_ = open_safetensors(fixture_folder() / (GetParam() + ".safetensors"));
-  config_ = json::parse(file_.metadata().at("config"));
+  void copy_weights(ParameterStore& parameters, const std::string& prefix) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const TensorView& tensor = file_.at("w." + parameters.name({i}).substr(prefix.size()));
+      ASSERT_EQ(shape_of(tensor), parameters.shape({i})) << tensor.name;
+      read_into(tensor, parameters.value({i}));
+    }
+  }
+
+  // Every parameter against PREFIX.NAME of the fixture, which must have no other.
+  void expect_parameters(const std::string& prefix, const std::string& store_prefix,
+                         ParameterStore& parameters, bool gradients, double tolerance) {
+    std::size_t in_fixture = 0;
+    for (const TensorView& tensor : file_.tensors()) in_fixture += tensor.name.starts_with(prefix);
+    EXPECT_EQ(in_fixture, parameters.size());
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      std::span<const Real> values =
+          gradients ? parameters.gradient({i}) : std::span<const Real>(parameters.value({i}));
+      const TensorView& expected =
+          file_.at(prefix + parameters.name({i}).substr(store_prefix.size()));
+      // No gradient arrives at an indexer: none flows through a choice.
+      const std::vector<Real> none(values.empty() ? expected.element_count() : 0);
+      if (values.empty()) values = none;
+      expect_close(values, expected, tolerance, size_of(expected));
+    }
+  }
+
+  // The bias of the keys adds the same to all scores of a query, which softmax ignores: its
+  // gradient is zero, and what is left of its terms in float is as large as those of the weights
+  // beside it.
+  double size_of(const TensorView& expected) const {
+    constexpr std::string_view kKeyBias = "k_proj.bias", kBias = "bias";
+    if (!expected.name.ends_with(kKeyBias) || largest(expected) > 1e-12) return largest(expected);
+    const std::string stem = expected.name.substr(0, expected.name.size() - kBias.size());
+    return largest(file_.at(stem + "weight"));
+  }
+
+  void check_attention();
+  void check_cache(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
+  void check_rows(LayerCache& cache, Index length);
+  void check_visible(const AttentionPlan& plan, const AttentionStats& stats);
+  void check_model();
+  std::string pattern() const;
+
+  Safetensors file_;
+  json config_;
+};
+
+void Reference::check_attention() {
+  const std::string prefix = "layer.";
+  LayerConfig config;
+  set_attention(config_, config.given);
+  config.kind = kind_of(config_);
+  config.dim = config_.at("d_model");
+  config.rotary = config_.at("positions") == "rope";
+  config.bias = config_.at("bias");
+  config.causal = config_.value("causal", true);
+  config.norm_epsilon = config_.value("norm_eps", 0.0);
+  const TensorView& x = file_.at("x");
+  config.max_positions = x.shape[1];
+  ParameterStore parameters;
+  const auto layer = make_attention(parameters, "layer", resolved(config), {});
+  parameters.allocate();
+  copy_weights(parameters, prefix);
+  std::vector<std::uint8_t> mask;
+  if (file_.contains("key_mask")) {
+    for (const double keep : file_.at("key_mask").to_doubles()) mask.push_back(keep != 0);
+  }
+  Tape tape(&parameters);
+  const Var input = tape.leaf(shape_of(x), reals(x));
+  AttentionStats stats;
+  stats.keeps_weights = true;
+  Memory memory(mask, &stats);
+  const Var y = layer->forward(input, memory);
+  ASSERT_EQ(y.shape(), shape_of(file_.at("y")));
+  expect_close(y.value(), file_.at("y"), kOutputTolerance);
+  tape.backward(y, reals(file_.at("dy")));
+  expect_close(input.gradient(), file_.at("dx"), kOutputTolerance);
+  expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
+  const auto of_a_cache = [](const TensorView& tensor) {
+    return tensor.name.starts_with("cache.");
+  };
+  if (std::ranges::any_of(file_.tensors(), of_a_cache))
+    check_cache(resolved(config), *layer, parameters);
+  if (file_.contains("visible")) check_visible(resolved(config), stats);
+}
+
+// Outputs of decoding token by token, which have read all that the layer keeps of earlier ones, and
+// the rows and states that are then in the cache. MLA keeps latents in the form of DeepSeek's code.
+void Reference::check_cache(const AttentionPlan& plan, const Attention& layer,
+                            const ParameterStore& store) {
+  const TensorView& x = file_.at("x");
+  const Index batch = x.shape[0], length = x.shape[1], dim = x.shape[2];
+  const std::vector<Real> inputs = reals(x);
+  std::vector<Real> outputs(inputs.size());
+  const char* const form = file_.contains("cache.latent") ? "absorbed" : "";
+  LayerCache cache = make_cache(plan, {.sequences = batch, .capacity = length, .form = form});
+  Tape tape(store);
+  for (Index t = 0; t < length; ++t) {
+    tape.reset();
+    std::vector<Real> token;
+    for (Index b = 0; b < batch; ++b)
+      token.insert(token.end(), inputs.begin() + (b * length + t) * dim,
+                   inputs.begin() + (b * length + t + 1) * dim);
+    Memory memory(cache, 1);
+    const auto y = layer.forward(tape.constant({batch, 1, dim}, token), memory).value();
+    cache.set_length(t + 1);
+    for (Index b = 0; b < batch; ++b)
+      std::copy_n(y.begin() + b * dim, dim, outputs.begin() + (b * length + t) * dim);
+  }
+  expect_close(outputs, file_.at(file_.contains("y_decode") ? "y_decode" : "y"), kOutputTolerance);
+  if (file_.contains("cache.state"))
+    expect_close(cache.state("state"), file_.at("cache.state"), kOutputTolerance);
+  check_rows(cache, length);
+}
+
+// Rows of all sequences, of one head; of a window the last ones.
+void Reference::check_rows(LayerCache& cache, Index length) {
+  for (const auto& [name, part] : {std::pair<std::string, std::string>{"kv", "window"},
+                                   {"latent", "latent"},
+                                   {"rope_key", "rope_key"},
+                                   {"index_key", "indexer"},
+                                   {"compressed", "compressed"},
+                                   {"indexer_compressed", "indexer.compressed"}}) {
+    if (!file_.contains("cache." + part)) continue;
+    const TensorView& expected = file_.at("cache." + part);
+    const Index batch = expected.shape[0];
+    const RowCache& kept = cache.rows(name);
+    const Index count = expected.shape[1], first = part == "window" ? length - count : 0;
+    std::vector<Real> all;
+    for (Index b = 0; b < batch; ++b) {
+      for (Index row = first; row < first + count; ++row) {
+        const Real* const from =
+            kept.read(b, 0, row % kept.capacity(), 1, 0, kept.width(), nullptr).data;
+        all.insert(all.end(), from, from + kept.width());
+      }
+    }
+    expect_close(all, expected, kOutputTolerance);
+  }
+}
+
+// Checks which queries read which rows, pooled ones if there are any: each head gives them a
+// weight.
+void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& stats) {
+  const TensorView& visible = file_.at("visible");
+  const std::vector<double> wanted = visible.to_doubles();
+  const Index batch = visible.shape[0], length = visible.shape[1], rows = visible.shape[2];
+  const std::vector<Real>& weights =
+      file_.contains("cache.compressed") ? stats.pooled_weights : stats.weights;
+  ASSERT_EQ(std::ssize(weights), batch * plan.heads * length * rows);
+  for (Index i = 0; i < batch * length * rows; ++i) {
+    const Index b = i / rows / length, t = i / rows % length;
+    const Index at = (b * plan.heads * length + t) * rows + i % rows;
+    EXPECT_EQ(weights[static_cast<std::size_t>(at)] > 0, wanted[static_cast<std::size_t>(i)] != 0)
+        << "token " << t << ", row " << i % rows;
+  }
 }
 
 // The last `kv_shared_layers` of a pattern share by type, of which their word has the window.
@@ -123,8 +392,6 @@ void Reference::check_model() {
   }
   expect_parameters("final.", "", parameters, false, kWeightTolerance);
 }
-
-namespace {
 
 TEST_P(Reference, Matches) {
   const std::string& kind = file_.metadata().at("kind");
