@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "nn/kinds_with_scores.h"
-#include "nn/layer_config.h"
 #include "train/evaluation.h"
 
 namespace headcount {
@@ -16,15 +16,10 @@ namespace {
 
 constexpr double kTolerance = sizeof(Real) == sizeof(double) ? 1e-9 : 1e-4;  // sums of 24 terms
 
-LanguageModel model_of(const std::string& attention, Index layers, bool gate = false) {
-  Given config(model_settings());
-  set(config, "dim", 16);
-  set(config, "context", 24);
-  set(config, "heads", 4);
-  set(config, "gate", gate);
-  set(config, "attention", attention);
-  set(config, "layers", layers);
-  LanguageModel model(resolve_model(config), 7);
+LanguageModel model_of(std::string_view attention, Index layers = 2, const char* gate = "off") {
+  const nlohmann::json settings = {{"dim", 16},    {"context", 24},          {"heads", 4},
+                                   {"gate", gate}, {"attention", attention}, {"layers", layers}};
+  LanguageModel model(resolve_model(Given(model_settings(), settings)), 7);
   model.initialize(5);
   // Large enough for heads to look somewhere.
   for (Real& x : model.parameters().all_values()) x *= 4;
@@ -37,29 +32,50 @@ std::vector<std::int32_t> tokens_to_map(std::size_t count) {
   return tokens;
 }
 
-void expect_rows_of_weights(const std::vector<HeadMap>& heads, Index length, Index window) {
-  ASSERT_EQ(heads.size(), 4u);
-  for (const HeadMap& head : heads) {
-    ASSERT_EQ(head.length, length);
-    for (Index t = 0; t < length; ++t) {
-      const std::span<const Real> row = head.row(t);
-      EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, kTolerance);
-      for (Index s = 0; s < length; ++s) {
-        if (s > t || (window > 0 && s <= t - window)) {
-          EXPECT_EQ(row[static_cast<std::size_t>(s)], Real{0});
+// Rows of weights of every layer that has scores, different ones in different layers.
+void expect_maps(const LanguageModel& model, Index length) {
+  const ModelPlan& plan = model.plan();
+  SCOPED_TRACE(plan->attention);
+  const auto maps = attention_maps(model, tokens_to_map(static_cast<std::size_t>(length)));
+  ASSERT_EQ(std::ssize(maps), plan->layers);
+  for (std::size_t layer = 0; layer < maps.size(); ++layer) {
+    const AttentionPlan& attention = plan->layer_attention(static_cast<Index>(layer));
+    ASSERT_EQ(maps[layer].size(), attention.kind().attends ? 4u : 0u);
+    for (const HeadMap& head : maps[layer]) {
+      ASSERT_EQ(head.length, length);
+      for (Index t = 0; t < length; ++t) {
+        const std::span<const Real> row = head.row(t);
+        EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, kTolerance);
+        for (Index s = 0; s < length; ++s) {
+          if (s > t ||
+              (attention.window > 0 && !pools(attention.kind()) && s <= t - attention.window)) {
+            EXPECT_EQ(row[static_cast<std::size_t>(s)], Real{0});
+          }
         }
+        EXPECT_GE(head.entropy(t), 0);
+        EXPECT_LE(head.entropy(t), std::log(static_cast<double>(t + 1)) + kTolerance);
       }
-      EXPECT_GE(head.entropy(t), 0);
-      EXPECT_LE(head.entropy(t), std::log(static_cast<double>(t + 1)) + kTolerance);
+    }
+    if (layer > 0 && !maps[layer].empty() && !maps[layer - 1].empty()) {
+      EXPECT_NE(maps[layer - 1][0].weights, maps[layer][0].weights);
     }
   }
+}
+
+TEST(AttentionMaps, ShareOutEachTokensWeightInEveryLayerWithScores) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    for (const char* const gate : {"off", "on"}) expect_maps(model_of(kind->name, 2, gate), 19);
+  }
+  expect_maps(model_of("gqa2@5/gqa2"), 20);
+  expect_maps(model_of("delta/mqa"), 20);
+  expect_maps(model_of("mqa/share/mla8+4/share", 4), 20);
 }
 
 // An exact cache gives the maps of a text; one that rounds gives others.
 TEST(AttentionMaps, AreThoseOfTheCacheTheyAreReadThrough) {
   for (const AttentionKind* kind : kinds_with_scores()) {
     SCOPED_TRACE(kind->name);
-    const LanguageModel model = model_of(std::string(kind->name), 2);
+    const LanguageModel model = model_of(kind->name);
     const std::vector<std::int32_t> tokens = tokens_to_map(20);
     const auto change = [&](CacheRounding rounding, bool rotated) {
       rounding.all.rotated = rotated;
@@ -83,23 +99,10 @@ TEST(AttentionMaps, AreThoseOfTheCacheTheyAreReadThrough) {
   }
 }
 
-TEST(AttentionMaps, ShareOutEachTokensWeightForEveryKindWithScores) {
-  for (const AttentionKind* kind : kinds_with_scores()) {
-    for (const bool gate : {false, true}) {
-      SCOPED_TRACE(kind->name);
-      const auto maps =
-          attention_maps(model_of(std::string(kind->name), 2, gate), tokens_to_map(19));
-      ASSERT_EQ(maps.size(), 2u);
-      for (const auto& heads : maps) expect_rows_of_weights(heads, 19, 0);
-      EXPECT_NE(maps[0][0].weights, maps[1][0].weights);
-    }
-  }
-}
-
 TEST(AttentionMaps, HaveTheirEntropyFromTheSameWeightsAsEvaluation) {
   for (const AttentionKind* kind : kinds_with_scores()) {
     if (pools(*kind)) continue;  // a map divides the weight of a row among its tokens
-    const LanguageModel model = model_of(std::string(kind->name), 2);
+    const LanguageModel model = model_of(kind->name);
     const std::vector<std::int32_t> tokens = tokens_to_map(25);  // one window and its last target
     double sum = 0;
     Index rows = 0;
@@ -112,29 +115,6 @@ TEST(AttentionMaps, HaveTheirEntropyFromTheSameWeightsAsEvaluation) {
     const Evaluation evaluation = evaluate(model, tokens, {.attention_stats = true});
     EXPECT_NEAR(sum / static_cast<double>(rows), evaluation.attention_entropy.value(), kTolerance)
         << kind->name;
-  }
-}
-
-TEST(AttentionMaps, SeeNoMoreThanAWindow) {
-  const auto maps = attention_maps(model_of("gqa2@5/gqa2", 2), tokens_to_map(20));
-  expect_rows_of_weights(maps[0], 20, 5);
-  expect_rows_of_weights(maps[1], 20, 0);
-}
-
-TEST(AttentionMaps, AreOfTheirOwnLayerWhereLayersShare) {
-  const auto maps = attention_maps(model_of("mqa/share/mla8+4/share", 4), tokens_to_map(20));
-  ASSERT_EQ(maps.size(), 4u);
-  for (const auto& heads : maps) expect_rows_of_weights(heads, 20, 0);
-  EXPECT_NE(maps[0][0].weights, maps[1][0].weights);
-  EXPECT_NE(maps[2][0].weights, maps[3][0].weights);
-}
-
-TEST(AttentionMaps, AreNotThereWithoutScores) {
-  for (const AttentionKind* kind : kinds_with_scores(false)) {
-    const auto maps =
-        attention_maps(model_of(std::string(kind->name) + "/mqa", 2), tokens_to_map(9));
-    EXPECT_TRUE(maps[0].empty()) << kind->name;
-    EXPECT_EQ(maps[1].size(), 4u);
   }
 }
 

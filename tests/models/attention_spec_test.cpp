@@ -29,21 +29,19 @@ struct Worth {
 
 TEST(AttentionSpec, GivesTheSettingsOfItsWord) {
   std::vector<Worth> words = {{"gqa2", "gqa", "kv-heads", 2},
-                              {"mla48+16", "mla", "kv-rank", 48},
-                              {"mla48+16", "mla", "rope-dim", 16},
+                              {"mla48+16x24", "mla", "kv-rank", 48},
+                              {"mla48+16x24", "mla", "rope-dim", 16},
+                              {"mla48+16x24", "mla", "nope-dim", 24},
                               {"mla40", "mla", "kv-rank", 40},
                               {"mla40", "mla", "rope-dim", applied("mla").values().at("rope-dim")},
-                              {"mla48+16x24", "mla", "nope-dim", 24},
                               {"mla48:latent-scale=on", "mla", "latent-scale", "on"},
                               {"mfa48", "mfa", "head-dim", 48},
                               {"gta1", "gta", "kv-heads", 1},
                               {"tpa3", "tpa", "kv-factors", 3},
                               {"latent-bias8", "latent-bias", "latent-dim", 8},
                               {"hca16@32", "hca", "compress", 16},
-                              {"hca16@32", "hca", "window", 32},
                               {"csa4+12@32", "csa", "compress", 4},
                               {"csa4+12@32", "csa", "index-topk", 12},
-                              {"dsa24+8:index-topk=5@64", "dsa", "kv-rank", 24},
                               {"dsa24+8:index-topk=5@64", "dsa", "rope-dim", 8},
                               {"dsa24+8:index-topk=5@64", "dsa", "index-topk", 5},
                               {"dsa24+8:index-topk=5@64", "dsa", "window", 64},
@@ -60,7 +58,6 @@ TEST(AttentionSpec, GivesTheSettingsOfItsWord) {
     EXPECT_EQ(plan.kind().name, kind) << word;
     EXPECT_EQ(nlohmann::json(plan.values().at(setting)), value) << word << " " << setting;
   }
-  EXPECT_EQ(parse_attention_spec("mha:gate=off").cycle.front().text, "mha:gate=off");
 }
 
 TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
@@ -90,45 +87,21 @@ TEST(AttentionSpec, AMistypedNameIsToldWithTheNearestOne) {
   EXPECT_EQ(refusal("mqa/Gqa2"), "'Gqa2' in 'mqa/Gqa2' is no attention; did you mean gqa2?");
 }
 
-TEST(AttentionSpec, ErrorsSayHowToWriteAKnownOne) {
-  EXPECT_EQ(refusal("gqa2@32x16"),
-            "'gqa2@32x16' is no attention; write gqa or gqa2 (`kv-heads` 2), then xN for the width "
-            "of heads, :NAME=VALUE for a setting and @N for a window, in this order");
-  for (const char* text : {"mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3"}) {
-    const std::string kind = std::string(text).substr(0, 3);
-    EXPECT_NE(refusal(text).find("is no attention; write " + kind), std::string::npos) << text;
-  }
-  for (const char* text : {"", "mha,,mqa", "mha,"})
-    EXPECT_EQ(refusal(text), "'' is no attention; a name is missing") << text;
-  EXPECT_EQ(message_of<SettingError>([&] { parse_attention_spec("mha,mqa"); }),
-            "'mha,mqa' is no attention; it is a list; name one attention");
-}
-
-TEST(AttentionSpec, IsRefusedTwiceInAList) {
-  EXPECT_EQ(refusal("mha,gqa2,mha"), "'mha' is in the list twice");
-  EXPECT_EQ(refusal("mqa/share,mqa/share/mqa/share"), "'mqa/share/mqa/share' is in the list twice");
-}
-
-TEST(AttentionSpec, RefusesNamesOfOtherKindsAndWhatIsGivenTwice) {
-  EXPECT_EQ(refusal("delta:tie-kv=on"), "'delta:tie-kv=on': 'tie-kv' is no setting of delta");
-  EXPECT_EQ(refusal("mha:nosuch=1"), "'mha:nosuch=1': 'nosuch' is no setting of mha");
-  EXPECT_EQ(refusal("gqa2:kv-heads=4"), "'gqa2:kv-heads=4': `kv-heads` is given twice");
-  EXPECT_EQ(refusal("mha:gate"),
-            "'mha:gate': after : there must be NAME=VALUE, such as gate=on, not 'gate'");
-  EXPECT_NE(refusal("mha:gate=maybe").find("`gate` must be one of on, off"), std::string::npos);
-}
-
-TEST(AttentionSpec, HasOneShortestWord) {
-  const auto word = [](const std::string& text) {
-    return parse_attention_spec(text).cycle.front().text;
-  };
-  EXPECT_EQ(word("gqa:kv-heads=2"), "gqa2");
-  EXPECT_EQ(word("mfa:head-dim=32"), "mfa32");
-  EXPECT_EQ(word("gqa2:window=64:head-dim=16"), "gqa2x16@64");
-  EXPECT_EQ(word("dsa:rope-dim=8:kv-rank=24"), "dsa24+8");
-  EXPECT_EQ(word("dsa:rope-dim=8"), "dsa:rope-dim=8");  // a number needs those before it
-  EXPECT_EQ(word("mha:tie-kv=on:gate=on"), "mha:gate=on:tie-kv=on");
-  EXPECT_EQ(refusal("gqa2,mha,gqa:kv-heads=2"), "'gqa:kv-heads=2' is in the list twice");
+TEST(AttentionSpec, HasOneShortestText) {
+  for (const auto& [text, shortest] :
+       {std::pair{"gqa:kv-heads=2", "gqa2"},
+        {"mfa:head-dim=32", "mfa32"},
+        {"gqa2:window=64:head-dim=16", "gqa2x16@64"},
+        {"dsa:rope-dim=8:kv-rank=24", "dsa24+8"},
+        {"dsa:rope-dim=8", "dsa:rope-dim=8"},  // a number needs those before it
+        {"mha:tie-kv=on:gate=on", "mha:gate=on:tie-kv=on"},
+        {"mha:gate=off", "mha:gate=off"},
+        {"gqa2@64/gqa2@64/gqa2", "2*gqa2@64/gqa2"},
+        {"mqa/share/mqa/share", "mqa/share"},
+        {"3*mla048+16x08@07/mha", "3*mla48+16x8@7/mha"},
+        {"gqa2/2*gqa2", "gqa2"},
+        {"mqa@4/mqa/share@04/share@4/share@0", "mqa@4/mqa/2*share@4/share@0"}})
+    EXPECT_EQ(text_of(parse_attention_spec(text).cycle), shortest);
 }
 
 TEST(AttentionSpec, TakesSettingsThatItsPartsHaveAndDoNotGive) {
@@ -141,63 +114,46 @@ TEST(AttentionSpec, TakesSettingsThatItsPartsHaveAndDoNotGive) {
   EXPECT_EQ(spec_with("mqa", {}), "mqa");
 }
 
-// The words of all layers of a model, and whether each shares.
-std::vector<std::string> layers_of(const std::string& text, Index layers) {
-  Given config(model_settings());
-  set(config, "layers", layers);
-  set(config, "attention", text);
-  const ModelPlan model = resolve_model(config);
-  std::vector<std::string> words;
+using Words = std::vector<std::string>;
+
+// The words of all layers of a model; of one that shares, also the layer that it reads.
+Words layers_of(const std::string& text, Index layers) {
+  const ModelPlan model =
+      resolve_model(Given(model_settings(), {{"layers", layers}, {"attention", text}}));
+  Words words;
   for (Index layer = 0; layer < layers; ++layer) {
     const AttentionPlan& a = model->layer_attention(layer);
     words.push_back(std::string(a.kind().name) +
                     (a.window > 0 ? "@" + std::to_string(a.window) : "") +
-                    (a.shares() ? " shared" : ""));
+                    (a.shares() ? " of " + std::to_string(model->writer(layer)) : ""));
+    EXPECT_EQ(a.shares(), model->writer(layer) < layer);
   }
   return words;
 }
-
-using Words = std::vector<std::string>;
 
 TEST(AttentionPattern, IsTakenInTurn) {
   EXPECT_EQ(layers_of("mqa/mha", 5), (Words{"mqa", "mha", "mqa", "mha", "mqa"}));
   EXPECT_EQ(layers_of("2*gqa2@64/mqa", 4), (Words{"gqa@64", "gqa@64", "mqa", "gqa@64"}));
 }
 
-TEST(AttentionPattern, SharesTheKindAndTheWindowOfTheNearestLayerThatKeeps) {
+// `share` without a window reads the nearest layer that keeps, not the one that was read last;
+// share@N the nearest one with that window.
+TEST(AttentionPattern, SharesTheKindAndTheWindowOfTheLayerThatItReads) {
   EXPECT_EQ(layers_of("mqa@4/2*share/gqa2/share", 6),
-            (Words{"mqa@4", "mqa@4 shared", "mqa@4 shared", "gqa", "gqa shared", "mqa@4"}));
-}
-
-// The layer that each layer of a model reads.
-std::vector<Index> writers_of(const std::string& text, Index layers) {
-  Given config(model_settings());
-  set(config, "layers", layers);
-  set(config, "attention", text);
-  const ModelPlan model = resolve_model(config);
-  std::vector<Index> all;
-  for (Index layer = 0; layer < layers; ++layer) all.push_back(model->writer(layer));
-  return all;
-}
-
-TEST(AttentionPattern, SharesByTypeWhatTheNearestLayerWithThatWindowKept) {
-  EXPECT_EQ(layers_of("mqa@4/gqa2/share@4/share@0", 5),
-            (Words{"mqa@4", "gqa", "mqa@4 shared", "gqa shared", "mqa@4"}));
-  EXPECT_EQ(writers_of("mqa@4/gqa2/mqa@4/gqa2/share@4/share@4/share@0", 9),
-            (std::vector<Index>{0, 1, 2, 3, 2, 2, 3, 7, 8}));
-  // `share` without a window reads the nearest layer that keeps, not the one that was read last.
-  EXPECT_EQ(writers_of("mqa@4/gqa2/share@4/share", 4), (std::vector<Index>{0, 1, 0, 1}));
-  EXPECT_EQ(writers_of("gqa2/delta/share@0", 3), (std::vector<Index>{0, 1, 0}));
-  EXPECT_EQ(writers_of("mqa/share", 5), (std::vector<Index>{0, 0, 2, 2, 4}));
+            (Words{"mqa@4", "mqa@4 of 0", "mqa@4 of 0", "gqa", "gqa of 3", "mqa@4"}));
+  EXPECT_EQ(layers_of("mqa@4/gqa2/share@4/share", 4),
+            (Words{"mqa@4", "gqa", "mqa@4 of 0", "gqa of 1"}));
+  EXPECT_EQ(layers_of("mqa@4/gqa2/mqa@4/gqa2/share@4/share@4/share@0", 9),
+            (Words{"mqa@4", "gqa", "mqa@4", "gqa", "mqa@4 of 2", "mqa@4 of 2", "gqa of 3", "mqa@4",
+                   "gqa"}));
+  EXPECT_EQ(layers_of("gqa2/delta/share@0", 3), (Words{"gqa", "delta", "gqa of 0"}));
+  EXPECT_EQ(layers_of("mqa/share", 5), (Words{"mqa", "mqa of 0", "mqa", "mqa of 2", "mqa"}));
 }
 
 TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
-  Given config(model_settings());
-  set(config, "heads", 8);
-  set(config, "kv-heads", 2);
-  set(config, "window", 32);
-  set(config, "attention", "gqa/gqa4@16/mqa");
-  const ModelPlan model = resolve_model(config);
+  const nlohmann::json given = {
+      {"heads", 8}, {"kv-heads", 2}, {"window", 32}, {"attention", "gqa/gqa4@16/mqa"}};
+  const ModelPlan model = resolve_model(Given(model_settings(), given));
   EXPECT_EQ(get(model->layer_attention(0), "kv-heads"), 2);
   EXPECT_EQ(get(model->layer_attention(1), "kv-heads"), 4);
   EXPECT_EQ(model->layer_attention(0).window, 32);
@@ -205,72 +161,73 @@ TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
   EXPECT_EQ(model->layer_attention(2).heads, 8);
 }
 
-TEST(AttentionPattern, HasOneShortestText) {
-  const auto text = [](const std::string& spec) {
-    return text_of(parse_attention_spec(spec).cycle);
-  };
-  EXPECT_EQ(text("gqa2@64/gqa2@64/gqa2"), "2*gqa2@64/gqa2");
-  EXPECT_EQ(text("mqa/share/mqa/share"), "mqa/share");
-  EXPECT_EQ(text("3*mla048+16x08@07/mha"), "3*mla48+16x8@7/mha");
-  EXPECT_EQ(text("gqa2/2*gqa2"), "gqa2");
-  EXPECT_EQ(text("mqa@4/mqa/share@04/share@4/share@0"), "mqa@4/mqa/2*share@4/share@0");
-}
-
-TEST(AttentionPattern, ErrorsNameThePart) {
+TEST(AttentionSpec, ErrorsNameThePartAndSayHowToWriteAKnownOne) {
   for (const auto& [text, message] :
-       {std::pair{"mqa/nosuch", "'nosuch' in 'mqa/nosuch' is no attention; known are mha"},
+       {std::pair{"gqa2@32x16",
+                  "'gqa2@32x16' is no attention; write gqa or gqa2 (`kv-heads` 2), then xN for the "
+                  "width of heads, :NAME=VALUE for a setting and @N for a window, in this order"},
+        {"mha2", "'mha2' is no attention; write mha"},
+        {"gqa2+1", "'gqa2+1' is no attention; write gqa"},
+        {"gqa-2", "'gqa-2' is no attention; write gqa"},
+        {"gqa2.5", "'gqa2.5' is no attention; write gqa"},
+        {"mla48+", "'mla48+' is no attention; write mla"},
+        {"mla+16", "'mla+16' is no attention; write mla"},
+        {"mla1+2+3", "'mla1+2+3' is no attention; write mla"},
+        {"", "'' is no attention; a name is missing"},
+        {"mha,,mqa", "'' is no attention; a name is missing"},
+        {"mha,", "'' is no attention; a name is missing"},
+        {"mha,gqa2,mha", "'mha' is in the list twice"},
+        {"gqa2,mha,gqa:kv-heads=2", "'gqa:kv-heads=2' is in the list twice"},
+        {"mqa/share,mqa/share/mqa/share", "'mqa/share/mqa/share' is in the list twice"},
+        {"delta:tie-kv=on", "'delta:tie-kv=on': 'tie-kv' is no setting of delta"},
+        {"mha:nosuch=1", "'mha:nosuch=1': 'nosuch' is no setting of mha"},
+        {"gqa2:kv-heads=4", "'gqa2:kv-heads=4': `kv-heads` is given twice"},
+        {"mha:gate", "'mha:gate': after : there must be NAME=VALUE, such as gate=on, not 'gate'"},
+        {"mha:gate=maybe", "'mha:gate=maybe': `gate` must be one of on, off"},
+        {"mqa/nosuch", "'nosuch' in 'mqa/nosuch' is no attention; known are mha"},
         {"mqa/gqa0", "'gqa0' in 'mqa/gqa0': `kv-heads` must be between 1"},
         {"mqa/mqax0", "'mqax0' in 'mqa/mqax0': `head-dim` must be between 1"},
-        {"share/mqa", "'share' in 'share/mqa' comes first, but no earlier layer has a cache"},
+        {"share@4/mqa", "'share@4' in 'share@4/mqa' comes first, but no earlier layer has a cache"},
         {"share", "'share' comes first, but"},
         {"mqa/share4", "'share4' in 'mqa/share4': share takes its sizes from the layer"},
         {"mqa/share@", "'share@' in 'mqa/share@': share takes its sizes from the layer"},
         {"mqa/share@4@4", "'share@4@4' in 'mqa/share@4@4': share takes its sizes from the layer"},
-        {"share@4/mqa", "'share@4' in 'share@4/mqa' comes first, but no earlier layer"},
         {"mqa/share@99999999999", "'share@99999999999' in 'mqa/share@99999999999': `window`"},
         {"0*mqa/mha", "'0*mqa' in '0*mqa/mha' repeats 0 times"},
         {"99999999999999999999*mqa",
          "'99999999999999999999*mqa' repeats 99999999999999999999 times; a part can be"},
         {"10001*mqa", "'10001*mqa' repeats 10001 times"},
         {"9000*mqa/9000*mha", "'mha' in '9000*mqa/9000*mha' is beyond the 10000 layers"},
-        {"mqa/", "'' in 'mqa/' is no attention"},
         {"*mqa", "'*mqa' is no attention"},
         {"mqa@", "'mqa@' is no attention"},
         {"mqax", "'mqax' is no attention"},
         {"mqa@4x8", "'mqa@4x8' is no attention"}}) {
     EXPECT_TRUE(refusal(text).starts_with(message)) << text << "\n" << refusal(text);
   }
-}
-
-std::string resolve_refusal(const std::string& text) {
-  return message_of<ShapeError>([&] { applied(text); }, "accepted");
+  EXPECT_EQ(message_of<SettingError>([&] { parse_attention_spec("mha,mqa"); }),
+            "'mha,mqa' is no attention; it is a list; name one attention");
 }
 
 TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
-  EXPECT_EQ(resolve_refusal("mqa/gqa3"),
-            "`attention` mqa/gqa3: 'gqa3': `kv-heads` 3 does not divide `heads` 4; 2 does");
-  EXPECT_EQ(resolve_refusal("latent-bias/share"),
-            "`attention` latent-bias/share: 'share': a layer of latent-bias cannot share the "
-            "cache of another layer");
-  EXPECT_EQ(resolve_refusal("mqa/share@4"),
-            "`attention` mqa/share@4: 'share@4': no earlier layer keeps rows with a window of 4 "
-            "tokens; put one before it");
-  EXPECT_EQ(resolve_refusal("mqa@4/delta/share@0"),
-            "`attention` mqa@4/delta/share@0: 'share@0': no earlier layer keeps rows without a "
-            "window; put one before it");
-  EXPECT_EQ(resolve_refusal("5*gqa2@64/gqa2"),
-            "`attention` 5*gqa2@64/gqa2 needs 6 layers or more, `layers` is 4; raise it or shorten "
-            "the pattern");
+  for (const auto& [text, message] :
+       {std::pair{"mqa/gqa3", ": 'gqa3': `kv-heads` 3 does not divide `heads` 4; 2 does"},
+        {"latent-bias/share",
+         ": 'share': a layer of latent-bias cannot share the cache of another layer"},
+        {"mqa/share@4",
+         ": 'share@4': no earlier layer keeps rows with a window of 4 tokens; put one before it"},
+        {"mqa@4/delta/share@0",
+         ": 'share@0': no earlier layer keeps rows without a window; put one before it"},
+        {"5*gqa2@64/gqa2",
+         " needs 6 layers or more, `layers` is 4; raise it or shorten the pattern"}})
+    EXPECT_EQ(message_of<ShapeError>([&, at = text] { applied(at); }),
+              "`attention` " + std::string(text) + message);
 }
 
 // A setting that every part gives is not the model's: it would change nothing.
 TEST(AttentionPattern, HasTheSettingsThatSomePartLeavesOpen) {
   const auto settings = [](const std::string& text) {
-    Given config(model_settings());
-    set(config, "kv-heads", 2);
-    set(config, "kv-rank", 9);
-    set(config, "attention", text);
-    return resolve_model(config)->settings;
+    const nlohmann::json given = {{"kv-heads", 2}, {"kv-rank", 9}, {"attention", text}};
+    return resolve_model(Given(model_settings(), given))->settings;
   };
   EXPECT_TRUE(settings("gqa/mqa").contains("kv-heads"));
   EXPECT_FALSE(settings("gqa2/mqa").contains("kv-heads"));

@@ -9,40 +9,32 @@ namespace {
 
 constexpr Index kVocabulary = 20;
 
+constexpr Index kTimedContext = 24;
+
 ModelPlan plan_of(std::string_view kind, Index window) {
   return resolve_model(
       Given(model_settings(),
             {{"layers", 1}, {"dim", 16}, {"attention", kind}, {"heads", 2}, {"window", window}}));
 }
 
-TEST(DecodeTimer, TimesTheCacheThatSamplingHas) {
-  constexpr Index kContext = 24;
-  for (const AttentionKind* kind : attention_kinds()) {
-    for (const Index window : {0, 8, 24, 100}) {
-      if (window > 0 && !kind->attends) continue;
-      const ModelPlan plan = plan_of(kind->name, window);
-      DecodeTimer timer(plan, kVocabulary, kContext);
-      LanguageModel model(with_settings(plan, {{"context", kContext}}), kVocabulary);
-      model.initialize(1);
-      Decoder decoder(model, {});
-      EXPECT_EQ(timer.cache_bytes(), decoder.cache_bytes()) << kind->name << ", window " << window;
-      EXPECT_GT(timer.decode(), 0) << kind->name;
-    }
-  }
+void expect_cache_of_sampling(const ModelPlan& plan, const DecodeOptions& options) {
+  SCOPED_TRACE(plan->attention);
+  DecodeTimer timer(plan, kVocabulary, kTimedContext, options);
+  LanguageModel model(with_settings(plan, {{"context", kTimedContext}}), kVocabulary);
+  model.initialize(1);
+  EXPECT_EQ(timer.cache_bytes(), Decoder(model, options).cache_bytes());
+  EXPECT_GT(timer.decode(), 0);
 }
 
-TEST(DecodeTimer, TimesSeveralSequencesAndCachesOfEveryType) {
-  constexpr Index kContext = 24;
-  for (const char* const kind : {"gqa", "mla", "delta"}) {
-    for (const CacheType type :
-         {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
-      const ModelPlan plan = plan_of(kind, 0);
-      DecodeTimer timer(plan, kVocabulary, kContext, {3, type});
-      LanguageModel model(with_settings(plan, {{"context", kContext}}), kVocabulary);
-      model.initialize(1);
-      EXPECT_EQ(timer.cache_bytes(), Decoder(model, {3, type}).cache_bytes()) << kind;
-      EXPECT_GT(timer.decode(), 0) << kind;
+TEST(DecodeTimer, TimesTheCacheThatSamplingHas) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    for (const Index window : {0, 8, 24, 100}) {
+      if (window == 0 || kind->attends) expect_cache_of_sampling(plan_of(kind->name, window), {});
     }
+  }
+  for (const char* const kind : {"gqa", "mla", "delta"}) {
+    for (const CacheType type : {CacheType::bf16, CacheType::f16, CacheType::int8})
+      expect_cache_of_sampling(plan_of(kind, 0), {3, type});
   }
 }
 
