@@ -45,9 +45,8 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
                      const Vocabulary& vocabulary,
                      const std::function<void(const fs::path& staging)>& write_more) {
   publish_folder(folder, [&](const fs::path& staging) {
-    for (const auto& [name, text] : checkpoint_texts(model, vocabulary))
-      write_file_durably(staging / name, text);
-    write_safetensors(staging / kWeightsFile, weight_tensors(model.parameters()), kWeightsMetadata);
+    for (const auto& [name, bytes] : checkpoint_files(model, vocabulary))
+      write_file_durably(staging / name, bytes);
     if (write_more) write_more(staging);
     std::string sums;
     for (const fs::path& path : entries_of(staging))
@@ -61,8 +60,7 @@ Safetensors open_safetensors(const fs::path& path) { return {read_bytes(path), p
 void write_safetensors(const fs::path& path, std::span<const TensorSource> tensors,
                        const std::map<std::string, std::string>& metadata) {
   DurableFile file(path);
-  file.write(safetensors_header(tensors, metadata));
-  for (const TensorSource& tensor : tensors) file.write(bytes_of(tensor));
+  file.write(safetensors_of(tensors, metadata));
   file.flush();
 }
 

@@ -7,12 +7,23 @@
 
 namespace headcount {
 
-std::vector<std::pair<std::string, std::string>> checkpoint_texts(const LanguageModel& model,
-                                                                  const Vocabulary& vocabulary) {
+std::map<std::string, std::string> checkpoint_files(const LanguageModel& model,
+                                                    const Vocabulary& vocabulary) {
+  const ParameterStore& parameters = model.parameters();
+  std::vector<TensorSource> weights;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::span<const Real> value = parameters.value({i});
+    if (const auto wrong = non_finite(value))
+      throw NonFiniteError(parameters.name({i}), " ", *wrong, "; no checkpoint is saved");
+    weights.push_back(
+        {parameters.name({i}), parameters.shape({i}).extents(), kRealDtype, value.data()});
+  }
   return {
       {kConfigFile, hugging_face_config(model.plan(), vocabulary.size()).dump(2) + "\n"},
       {kTokenizerFile, hugging_face_tokenizer(vocabulary).dump(2) + "\n"},
-      {kTokenizerConfigFile, hugging_face_tokenizer_config(model.plan()->context).dump(2) + "\n"}};
+      {kTokenizerConfigFile, hugging_face_tokenizer_config(model.plan()->context).dump(2) + "\n"},
+      // transformers asks for the framework that wrote the weights.
+      {kWeightsFile, safetensors_of(weights, {{"format", "pt"}})}};
 }
 
 namespace {
@@ -87,18 +98,6 @@ Checkpoint read_checkpoint(const ReadFile& read, std::span<const std::string> we
   for (const std::string& name : weights) all.add(read(name), folder + name);
   read_weights(all, checkpoint.model->parameters(), allowed);
   return checkpoint;
-}
-
-std::vector<TensorSource> weight_tensors(const ParameterStore& parameters) {
-  std::vector<TensorSource> tensors;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const std::span<const Real> value = parameters.value({i});
-    if (const auto wrong = non_finite(value))
-      throw NonFiniteError(parameters.name({i}), " ", *wrong, "; no checkpoint is saved");
-    tensors.push_back(
-        {parameters.name({i}), parameters.shape({i}).extents(), kRealDtype, value.data()});
-  }
-  return tensors;
 }
 
 }  // namespace headcount

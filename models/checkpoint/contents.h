@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "autograd/base/json.h"
@@ -43,9 +42,10 @@ auto read_json(const std::string& text, const std::string& name, const Read& rea
   }
 }
 
-/// Names and contents of the files of a checkpoint that are text, without the checksums.
-std::vector<std::pair<std::string, std::string>> checkpoint_texts(const LanguageModel& model,
-                                                                  const Vocabulary& vocabulary);
+/// Contents of the files of a checkpoint by their names, without the checksums. Throws
+/// NonFiniteError if a weight is NaN or infinite: no checkpoint has such weights.
+std::map<std::string, std::string> checkpoint_files(const LanguageModel& model,
+                                                    const Vocabulary& vocabulary);
 
 /// Whether weights that are read may have numbers that are NaN or infinite.
 enum class NonFinite { refused, allowed };
@@ -66,11 +66,5 @@ Checkpoint read_checkpoint(const ReadFile& read, std::span<const std::string> we
 /// number that is NaN or infinite, too, unless such numbers are allowed.
 void read_weights(const Safetensors& file, ParameterStore& parameters,
                   NonFinite allowed = NonFinite::refused);
-
-/// Metadata of model.safetensors: transformers asks for the framework that wrote the file.
-inline const std::map<std::string, std::string> kWeightsMetadata = {{"format", "pt"}};
-/// All parameters as tensors of model.safetensors; the store must outlive them. Throws
-/// NonFiniteError if a number is NaN or infinite: no checkpoint has such weights.
-std::vector<TensorSource> weight_tensors(const ParameterStore& parameters);
 
 }  // namespace headcount

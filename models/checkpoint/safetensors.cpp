@@ -203,31 +203,26 @@ const TensorView& Safetensors::at(std::string_view name) const {
                   " is missing; use weights of the same configuration");
 }
 
-std::string safetensors_header(std::span<const TensorSource> tensors,
-                               const std::map<std::string, std::string>& metadata) {
-  std::string header;
+std::string safetensors_of(std::span<const TensorSource> tensors,
+                           const std::map<std::string, std::string>& metadata) {
+  std::string header, numbers;
   const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
     header += (header.empty() ? "{" : ",") + json(name).dump() + ":" + value.dump();
   };
   if (!metadata.empty()) add(kMetadata, metadata);
-  std::uint64_t end = 0;
   for (const TensorSource& tensor : tensors) {
-    const std::uint64_t begin = std::exchange(end, end + *byte_count(tensor.shape, tensor.dtype));
+    const std::size_t begin = numbers.size();
+    numbers.append(static_cast<const char*>(tensor.data), *byte_count(tensor.shape, tensor.dtype));
     add(tensor.name, {{"dtype", info_of(tensor.dtype).name},
                       {"shape", tensor.shape},
-                      {"data_offsets", {begin, end}}});
+                      {"data_offsets", {begin, numbers.size()}}});
   }
   header += header.empty() ? "{}" : "}";
   header.append((8 - header.size() % 8) % 8, ' ');
   const std::uint64_t length = header.size();
-  std::string start(sizeof length, '\0');
-  std::memcpy(start.data(), &length, sizeof length);
-  return start + header;
-}
-
-std::span<const std::byte> bytes_of(const TensorSource& tensor) {
-  return {static_cast<const std::byte*>(tensor.data),
-          static_cast<std::size_t>(*byte_count(tensor.shape, tensor.dtype))};
+  std::string file(sizeof length, '\0');
+  std::memcpy(file.data(), &length, sizeof length);
+  return file + header + numbers;
 }
 
 }  // namespace headcount

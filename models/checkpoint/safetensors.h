@@ -80,13 +80,9 @@ struct TensorSource {
   const void* data;
 };
 
-/// Beginning of a safetensors file, up to the numbers of `tensors`, which follow it in the given
-/// order. The numbers start at a multiple of 8 bytes; give wide types first to keep all of them
-/// aligned.
-std::string safetensors_header(std::span<const TensorSource> tensors,
-                               const std::map<std::string, std::string>& metadata = {});
-
-/// Numbers of a tensor as they lie in a file.
-std::span<const std::byte> bytes_of(const TensorSource& tensor);
+/// The bytes of a safetensors file with `tensors` in the given order. The numbers start at a
+/// multiple of 8 bytes; give wide types first to keep all of them aligned.
+std::string safetensors_of(std::span<const TensorSource> tensors,
+                           const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace headcount

@@ -187,9 +187,7 @@ TEST(Weights, OfIntegersAreRefusedBeforeAnythingIsAllocated) {
   parameters.add("x", {2}, Initializer::zeros());
   const std::vector<std::int32_t> numbers = {1, 2};
   const TensorSource tensor{"x", {2}, Dtype::i32, numbers.data()};
-  std::string bytes = safetensors_header(std::span(&tensor, 1));
-  bytes.append(reinterpret_cast<const char*>(numbers.data()), 2 * sizeof(std::int32_t));
-  const Safetensors file(bytes, "weights");
+  const Safetensors file(safetensors_of(std::span(&tensor, 1)), "weights");
   EXPECT_NE(message_of([&] { read_weights(file, parameters); }).find("has dtype I32"),
             std::string::npos);
   EXPECT_NO_THROW(parameters.add("y", {2}, Initializer::zeros())) << "not allocated yet";

@@ -212,16 +212,7 @@ Json Session::text() const {
 }
 
 std::vector<File> Session::save() {
-  const LanguageModel& trained = model();
-  saved_ = checkpoint_texts(trained, vocabulary_);
-  const std::vector<TensorSource> tensors = weight_tensors(trained.parameters());
-  std::string weights = safetensors_header(tensors, kWeightsMetadata);
-  for (const TensorSource& tensor : tensors) {
-    const std::span<const std::byte> bytes = bytes_of(tensor);
-    weights.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  }
-  saved_.emplace_back(kWeightsFile, std::move(weights));
-  std::ranges::sort(saved_, {}, &std::pair<std::string, std::string>::first);
+  saved_ = checkpoint_files(model(), vocabulary_);
   std::vector<File> files;
   for (const auto& [name, bytes] : saved_) files.push_back({name, bytes});
   return files;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -72,7 +73,7 @@ class Session {
   std::unique_ptr<LanguageModel> model_;
   Vocabulary vocabulary_;
   std::optional<Training> training_;
-  std::vector<std::pair<std::string, std::string>> saved_;
+  std::map<std::string, std::string> saved_;
 };
 
 }  // namespace headcount::page
