@@ -122,7 +122,7 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
       const auto values = model.parameters().value({i});
       const auto [mean, deviation] = moments(values);
       if (name.ends_with("A_log")) continue;  // uniform before the logarithm
-      if (kind->name == "kda" && name.ends_with("dt_bias")) continue;  // see nn/kda_test.cpp
+      if (kind->name == "kda" && name.ends_with("dt_bias")) continue;  // see nn/delta_test.cpp
       const bool residual = name.ends_with("o_proj.weight") || name.ends_with("out_proj.weight") ||
                             name.ends_with("o_b_proj.weight") || name.ends_with("down_proj.weight");
       const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias") ||

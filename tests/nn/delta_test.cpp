@@ -1,31 +1,23 @@
-// The gated delta layer of Qwen3-Next: its cache, initial values and refusals.
+// The gated delta layer of Qwen3-Next and Kimi delta attention: initial values and refusals.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
-#include "autograd/base/error.h"
-#include "nn/layer_config.h"
 #include "nn/test_layer.h"
 #include "support/message_of.h"
 
 namespace headcount {
 namespace {
 
-LayerConfig delta_config() { return small_config("delta"); }
-
-std::string refusal(const LayerConfig& config) {
-  return message_of<ShapeError>([&] { Layer layer(config); });
-}
-
 TEST(States, RefuseWhatOnlyAttentionHas) {
   for (const char* const kind : {"delta", "kda"}) {
     LayerConfig window = small_config(kind), both_ways = small_config(kind);
     set(window, "window", 4);
     both_ways.causal = false;
-    EXPECT_NE(refusal(window).find("`window`"), std::string::npos) << refusal(window);
-    EXPECT_NE(refusal(both_ways).find("causal"), std::string::npos) << refusal(both_ways);
+    for (const auto& [config, word] : {std::pair(window, "`window`"), {both_ways, "causal"}}) {
+      const std::string refusal = message_of<ShapeError>([&] { Layer layer(config); });
+      EXPECT_NE(refusal.find(word), std::string::npos) << refusal;
+    }
   }
 }
 
@@ -47,7 +39,7 @@ TEST(Delta, DecaysToZeroWhereItsRateOverflows) {
 // As in Qwen3-Next, whose projections put the numbers of a key head and of its value heads side by
 // side: the same as a layer with as many key heads as value heads, of which some are equal.
 TEST(Delta, WithFewerKeyHeadsIsOneThatRepeatsThem) {
-  LayerConfig grouped = delta_config(), repeated = delta_config();
+  LayerConfig grouped = small_config("delta"), repeated = grouped;
   for (LayerConfig* config : {&grouped, &repeated}) set(*config, "heads", 4);
   set(grouped, "key-heads", 2);
   Layer few(grouped), many(repeated);
@@ -80,22 +72,55 @@ TEST(Delta, WithFewerKeyHeadsIsOneThatRepeatsThem) {
   EXPECT_LT(difference(few.forward(x, 1), many.forward(x, 1)), kRounding);
 }
 
-TEST(Delta, StartsAsTransformersStartsIt) {
-  LayerConfig config = delta_config();
-  set(config, "heads", 400);
+// 400 heads as they are at the start.
+struct AtTheStart {
   ParameterStore store;
-  make_attention(store, "a", resolved(config), {});
-  store.allocate();
-  store.initialize(7);
-  double mean = 0;
-  for (const Real a_log : store.value(store.find("a.A_log"))) {
-    const double a = std::exp(static_cast<double>(a_log));
-    EXPECT_GT(a, 0);
-    EXPECT_LE(a, 16.001);
-    mean += a / 400;
+  explicit AtTheStart(LayerConfig config) {
+    set(config, "heads", 400);
+    make_attention(store, "a", resolved(config), {});
+    store.allocate();
+    store.initialize(7);
   }
-  EXPECT_NEAR(mean, 8, 4 * 16 / std::sqrt(12.0 * 400));  // uniform, within four deviations
-  for (const Real bias : store.value(store.find("a.dt_bias"))) EXPECT_EQ(bias, 1);
+  std::span<const Real> numbers(const std::string& name) { return store.value(store.find(name)); }
+  // Expects f of the numbers to be uniform on [least, most]: the mean within four deviations.
+  template <class Function>
+  void expect_uniform(const std::string& name, double least, double most, Function f) {
+    double sum = 0;
+    const auto count = static_cast<double>(numbers(name).size()), rounding = 1e-4 * (most - least);
+    for (const Real x : numbers(name)) {
+      const double y = f(static_cast<double>(x));
+      EXPECT_GE(y, least - rounding);
+      EXPECT_LE(y, most + rounding);
+      sum += y;
+    }
+    EXPECT_NEAR(sum / count, (least + most) / 2, 4 * (most - least) / std::sqrt(12 * count));
+  }
+};
+
+const auto exp_of = [](double x) { return std::exp(x); };
+
+TEST(Delta, StartsAsTransformersStartsIt) {
+  AtTheStart layer(small_config("delta"));
+  layer.expect_uniform("a.A_log", 0, 16, exp_of);
+  for (const Real bias : layer.numbers("a.dt_bias")) EXPECT_EQ(bias, 1);
+}
+
+TEST(Kda, StartsAsItsAuthorsStartIt) {
+  AtTheStart layer(small_config("kda"));
+  layer.expect_uniform("a.A_log", 1, 16, exp_of);
+  layer.expect_uniform("a.dt_bias", -3, -1,
+                       [](double x) { return std::log10(std::log1p(std::exp(x))); });
+}
+
+TEST(Kda, HasABiasInItsGateUnlessItIsOff) {
+  LayerConfig config = small_config("kda");
+  const Index with = Layer(config).store.element_count();
+  set(config, "gate-bias", "off");
+  EXPECT_EQ(Layer(config).store.element_count(), with - 2 * 4);
+  config.bias = true;
+  Layer biased(config);
+  EXPECT_NO_THROW(biased.weight("q_proj.bias"));
+  EXPECT_THROW(biased.weight("g_b_proj.bias"), ShapeError) << "the layer has biases, the gate none";
 }
 
 TEST(States, LetMatricesAloneDecay) {

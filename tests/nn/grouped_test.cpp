@@ -3,16 +3,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <random>
-#include <string>
-#include <vector>
 
-#include "autograd/base/error.h"
-#include "nn/attention/attention.h"
-#include "nn/kinds_with_scores.h"
 #include "nn/random_input.h"
 
 namespace headcount {
@@ -27,23 +19,31 @@ LayerConfig with_kind(LayerConfig config, std::string_view kind) {
   return config;
 }
 
-RC_GTEST_PROP(GroupedAttention, WithAsManyKvHeadsAsQueryHeadsIsMha, ()) {
+// GQA with as many KV heads as query heads is MHA, with one MQA, as MFA without a query latent is;
+// GTA without a rotary key is GQA with tied keys and values.
+RC_GTEST_PROP(NamesOfGroupedAttention, GiveTheSameBits, ()) {
   const Input input;
+  const auto expect_equal = [&](const LayerConfig& config, std::string_view other) {
+    const Values x = input.values(config.dim);
+    RC_ASSERT(Layer(config).forward_and_backward(x, input.batch) ==
+              Layer(with_kind(config, other)).forward_and_backward(x, input.batch));
+  };
   const Index heads = random_heads();
-  LayerConfig gqa = random_config("gqa", heads);
-  set(gqa, "kv-heads", heads);
-  const Values x = input.values(gqa.dim);
-  const Values grouped = Layer(gqa).forward_and_backward(x, input.batch);
-  RC_ASSERT(grouped == Layer(with_kind(gqa, "mha")).forward_and_backward(x, input.batch));
-}
-
-RC_GTEST_PROP(GroupedAttention, WithOneKvHeadIsMqa, ()) {
-  const Input input;
-  LayerConfig gqa = random_config("gqa", random_heads());
-  set(gqa, "kv-heads", 1);
-  const Values x = input.values(gqa.dim);
-  const Values grouped = Layer(gqa).forward_and_backward(x, input.batch);
-  RC_ASSERT(grouped == Layer(with_kind(gqa, "mqa")).forward_and_backward(x, input.batch));
+  LayerConfig config = random_config("gqa", heads);
+  set(config, "kv-heads", heads);
+  expect_equal(config, "mha");
+  set(config, "kv-heads", 1);
+  expect_equal(config, "mqa");
+  LayerConfig mfa = random_config("mfa", 2 * random_heads());
+  set(mfa, "q-rank", 0);
+  expect_equal(mfa, "mqa");
+  LayerConfig gta = with_kind(mfa, "gta");
+  set(gta, "kv-heads", random_divisor(get(gta, "heads")));
+  set(gta, "rope-dim", 0);
+  set(gta, "tie-kv", true);
+  const Values x = input.values(gta.dim);
+  RC_ASSERT(Layer(gta).forward(x, input.batch) ==
+            Layer(with_kind(gta, "gqa")).forward(x, input.batch));
 }
 
 // A tied row is rotated as key and as value, and the query's position rotates it back: a token's
@@ -76,22 +76,6 @@ TEST(TiedGroupedAttention, WithoutRotationIsAttentionWhoseKeysAndValuesHaveOneWe
     std::ranges::copy(tied.weight("kv_proj.weight"), plain.weight(name).begin());
   const Values x = normal_values(0, 2 * 9 * 12);
   EXPECT_LT(difference(plain.forward(x, 2), tied.forward(x, 2)), kRounding);
-}
-
-// MFA without query latent is MQA; GTA without rotary key is GQA with tied keys and values.
-RC_GTEST_PROP(OtherNamesOfGroupedAttention, GiveTheSameBits, ()) {
-  const Input input;
-  LayerConfig mfa = random_config("mfa", 2 * random_heads());
-  set(mfa, "q-rank", 0);
-  const Values x = input.values(mfa.dim);
-  RC_ASSERT(Layer(mfa).forward_and_backward(x, input.batch) ==
-            Layer(with_kind(mfa, "mqa")).forward_and_backward(x, input.batch));
-  LayerConfig gta = with_kind(mfa, "gta");
-  set(gta, "kv-heads", random_divisor(get(gta, "heads")));
-  set(gta, "rope-dim", 0);
-  set(gta, "tie-kv", true);
-  RC_ASSERT(Layer(gta).forward(x, input.batch) ==
-            Layer(with_kind(gta, "gqa")).forward(x, input.batch));
 }
 
 // With several latents, a query head reads one and ignores the others.

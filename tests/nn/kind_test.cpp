@@ -2,11 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <span>
-#include <string>
-#include <vector>
+#include <tuple>
 
-#include "autograd/base/error.h"
 #include "autograd/base/text.h"
 #include "nn/attention/attention.h"
 #include "nn/layer_config.h"
@@ -53,48 +50,31 @@ TEST(AttentionRegistry, NamesAreUniqueAndFindTheirKind) {
   }
 }
 
-TEST(AttentionDefaults, HeadsShareTheWidth) {
-  EXPECT_EQ(resolved(of_kind("mha", 8, 256)).head_dim, 32);
+// KV heads are all, one or half of the heads. MFA's one head of 64 keeps as much as two of 32; TPA
+// has 6 : 2 products as in its paper.
+TEST(AttentionDefaults, FollowFromTheHeadsAndTheWidth) {
+  for (const auto& [kind, name, value] :
+       std::vector<std::tuple<const char*, const char*, Index>>{{"mla", "nope-dim", 32},
+                                                                {"mla", "v-dim", 32},
+                                                                {"mla", "rope-dim", 16},
+                                                                {"mla", "q-rank", 0},
+                                                                {"mla", "kv-rank", 48},
+                                                                {"mla", "latent-norm", 1},
+                                                                {"mfa", "q-rank", 64},
+                                                                {"gta", "kv-heads", 2},
+                                                                {"gta", "rope-dim", 16},
+                                                                {"tpa", "kv-factors", 2},
+                                                                {"tpa", "q-factors", 6},
+                                                                {"mha", "rope-dim", 32},
+                                                                {"mqa", "rope-dim", 32},
+                                                                {"gqa", "rope-dim", 32},
+                                                                {"gqa", "kv-heads", 2}})
+    EXPECT_EQ(get(resolved(of_kind(kind, 4, 128)), name), value) << kind << " " << name;
+  EXPECT_EQ(resolved(of_kind("mha", 4, 128)).head_dim, 32);
+  EXPECT_EQ(resolved(of_kind("mfa", 4, 128)).head_dim, 64);
   LayerConfig given = of_kind("mha", 8, 250);
   set(given, "head-dim", 20);
   EXPECT_EQ(resolved(given).head_dim, 20);
-}
-
-TEST(AttentionDefaults, KvHeadsAreAllOneOrHalf) {
-  const auto kept_heads = [](const LayerConfig& c) {
-    return cache_parts(resolved(c)).front().heads;
-  };
-  EXPECT_EQ(kept_heads(of_kind("mha")), 8);
-  EXPECT_EQ(kept_heads(of_kind("mqa")), 1);
-  EXPECT_EQ(kept_heads(of_kind("gqa")), 4);
-  LayerConfig given = of_kind("gqa");
-  set(given, "kv-heads", 2);
-  EXPECT_EQ(kept_heads(given), 2);
-}
-
-TEST(AttentionDefaults, OfMlaFollowFromTheHeadDimension) {
-  const AttentionPlan c = resolved(of_kind("mla", 4, 128));
-  EXPECT_EQ(get(c, "nope-dim"), 32);
-  EXPECT_EQ(get(c, "v-dim"), 32);
-  EXPECT_EQ(get(c, "rope-dim"), 16);
-  EXPECT_EQ(get(c, "q-rank"), 0);
-  EXPECT_EQ(get(c, "kv-rank"), 48);
-  EXPECT_TRUE(get(c, "latent-norm"));
-}
-
-// MFA's one head of 64 keeps as much as two of 32; TPA has 6 : 2 products as in its paper.
-TEST(AttentionDefaults, OfNewerAttentions) {
-  const AttentionPlan mfa = resolved(of_kind("mfa", 4, 128));
-  EXPECT_EQ(mfa.head_dim, 64);
-  EXPECT_EQ(get(mfa, "q-rank"), 64);
-  const AttentionPlan gta = resolved(of_kind("gta", 4, 128));
-  EXPECT_EQ(get(gta, "kv-heads"), 2);
-  EXPECT_EQ(get(gta, "rope-dim"), 16);
-  const AttentionPlan tpa = resolved(of_kind("tpa", 4, 128));
-  EXPECT_EQ(get(tpa, "kv-factors"), 2);
-  EXPECT_EQ(get(tpa, "q-factors"), 6);
-  for (const char* kind : {"mha", "mqa", "gqa"})
-    EXPECT_EQ(get(resolved(of_kind(kind, 4, 128)), "rope-dim"), 32) << kind;
 }
 
 TEST(AttentionDefaults, MlaCachesAsMuchAsMqa) {
@@ -109,6 +89,7 @@ TEST(AttentionDefaults, MlaCachesAsMuchAsMqa) {
 TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   for (const auto& [word, elements] : {std::pair{"mha", 2 * 8 * 32},
                                        {"mqa", 2 * 32},
+                                       {"gqa", 2 * 4 * 32},
                                        {"gqa:kv-heads=2", 2 * 2 * 32},
                                        {"gqa:kv-heads=2:tie-kv=on", 2 * 32},
                                        {"mla:kv-rank=48:rope-dim=16:q-rank=100", 48 + 16},

@@ -3,11 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <limits>
-#include <vector>
 
-#include "autograd/base/error.h"
 #include "nn/test_layer.h"
 #include "support/message_of.h"
 
@@ -44,26 +41,17 @@ TEST(Memory, OfACacheHandsBackTheRowsOfEarlierTokensToo) {
   EXPECT_TRUE(std::ranges::equal(all.value(), expected));
 }
 
-TEST(Memory, OfACacheRefusesRowsThatTheLayerDoesNotDeclare) {
+TEST(Memory, OfACacheRefusesRowsThatTheLayerDoesNotDeclareOrWhoseGradientItWouldLose) {
   LayerCache cache = cache_of(1, 4);
   Tape tape;
   Memory memory(cache, 1);
-  EXPECT_THROW(memory.keep("v", tape.constant({1, 1, 2, 3}, normal_values(1, 6))), ShapeError);
-  EXPECT_THROW(memory.keep("k", tape.constant({1, 1, 3, 2}, normal_values(1, 6))), ShapeError);
-  EXPECT_THROW(memory.keep("k", tape.constant({2, 1, 2, 3}, normal_values(1, 12))), ShapeError);
-  EXPECT_THROW(memory.keep("k", tape.constant({1, 2, 2, 3}, normal_values(1, 12))), ShapeError)
-      << "two tokens where one was appended";
-}
-
-TEST(Memory, OfACacheRefusesRowsWhoseGradientItWouldLose) {
-  LayerCache cache = cache_of(1, 4);
-  Tape tape;
-  Memory memory(cache, 1);
+  const auto constant = [&](const Shape& shape) {
+    return tape.constant(shape, normal_values(1, shape.size()));
+  };
+  EXPECT_THROW(memory.keep("v", constant({1, 1, 2, 3})), ShapeError);
+  for (const Shape& shape : {Shape{1, 1, 3, 2}, {2, 1, 2, 3}, {1, 2, 2, 3}})
+    EXPECT_THROW(memory.keep("k", constant(shape)), ShapeError) << shape.text();
   EXPECT_THROW(memory.keep("k", tape.leaf({1, 1, 2, 3}, normal_values(1, 6))), ShapeError);
-  // Attention refuses queries that need a gradient.
-  const Rows rows = memory.keep("k", tape.constant({1, 1, 2, 3}, normal_values(1, 6)));
-  const Var q = tape.leaf({1, 1, 2, 3}, normal_values(2, 6));
-  EXPECT_THROW(attention(q, rows, rows, {}), ShapeError);
 }
 
 TEST(Memory, OfALayerThatSharesHandsBackWhatTheEarlierOneKept) {
@@ -78,74 +66,6 @@ TEST(Memory, OfALayerThatSharesHandsBackWhatTheEarlierOneKept) {
     EXPECT_EQ(memory->keep("k", none).x().index, x.index);
     EXPECT_THROW(memory->keep("v", none), ShapeError);
     EXPECT_THROW(memory->keep("k", x), ShapeError) << "it has no rows of its own";
-  }
-}
-
-TEST(Memory, OfALayerThatSharesReadsTheCacheOfTheEarlierOne) {
-  LayerCache cache = cache_of(1, 4);
-  const Values rows = normal_values(1, 12);
-  cache.rows("k").write(0, 0, rows.data());
-  cache.set_length(1);
-  Tape tape;
-  Memory first(cache, 1);
-  first.keep("k", tape.constant({1, 1, 2, 3}, std::span(rows).last(6)));
-  Memory second = Memory::sharing(first, first);
-  EXPECT_EQ(second.first_position(), 1);
-  const Rows shared = second.keep("k", []() -> Var { throw ShapeError("it makes no rows"); });
-  EXPECT_EQ(shared.cache(), &cache.rows("k"));
-  EXPECT_TRUE(std::ranges::equal(read_rows(tape, shared).value(), rows));
-}
-
-// A ring of 8 rows that has gone round, read by a window of 3 and by one that is wider than it.
-TEST(Memory, OfACacheShowsTheNewestTokenItsWindowOnly) {
-  constexpr Index kTokens = 13, kCapacity = 8;
-  const Values k = normal_values(1, kTokens * 2 * 3), q_values = normal_values(2, 4 * 3);
-  LayerCache cache = cache_of(1, kCapacity);
-  for (Index t = 0; t < kTokens; ++t) cache.rows("k").write(0, t, k.data() + t * 6);
-  for (const Index window : {1, 3, 7, 8, 20}) {
-    Tape tape;
-    const Index seen = std::min(window, kCapacity);
-    const Var q = tape.constant({1, 1, 4, 3}, q_values);
-    const Rows rows(cache.rows("k"), kTokens);
-    const Var y = attention(q, rows, rows.columns(1, 2), {.window = window});
-    const std::span<const Real> newest = std::span(k).last(static_cast<std::size_t>(seen * 6));
-    const Var visible = tape.constant({1, seen, 2, 3}, newest);
-    const Var expected = attention(q, visible, Rows(visible).columns(1, 2), {});
-    EXPECT_LT(difference(expected.value(), y.value()), kRounding) << window;
-  }
-}
-
-// Tokens [0, 3) and [3, 10) in a ring of 4 rows: the second chunk sees all, the ring keeps the
-// last.
-TEST(Memory, OfACacheShowsAChunkTheRowsThatItOverwrites) {
-  const Values k = normal_values(1, 10 * 6);
-  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::int8}) {
-    const auto cache_for = [&](Index capacity) {
-      return LayerCache({{"k", 2, 3}}, {.sequences = 1, .capacity = capacity, .rounding = type});
-    };
-    LayerCache whole = cache_for(10), ring = cache_for(4);
-    Tape tape;
-    const auto keep = [&](Memory& memory, Index first, Index end) {
-      const auto rows = std::span(k).subspan(static_cast<std::size_t>(first * 6));
-      const Shape shape = {1, end - first, 2, 3};
-      return memory.keep("k",
-                         tape.constant(shape, rows.first(static_cast<std::size_t>(shape.size()))));
-    };
-    Memory all(whole, 10), before(ring, 3);
-    const Var expected = read_rows(tape, keep(all, 0, 10));
-    keep(before, 0, 3);
-    ring.set_length(3);
-    Memory after(ring, 7);
-    const Rows rows = keep(after, 3, 10);
-    EXPECT_TRUE(std::ranges::equal(read_rows(tape, rows).value(), expected.value()));
-    const Var q = tape.constant({1, 7, 2, 3}, normal_values(2, 42));
-    EXPECT_NO_THROW(attention(q, rows, rows, {.window = 4}));
-    const Var held = read_rows(tape, {ring.rows("k"), 10});
-    for (Index t = 6; t < 10; ++t) {
-      for (Index i = 0; i < 6; ++i)
-        EXPECT_EQ(held.value()[static_cast<std::size_t>((t - 6) * 6 + i)],
-                  expected.value()[static_cast<std::size_t>(t * 6 + i)]);
-    }
   }
 }
 
@@ -184,33 +104,6 @@ TEST(Memory, OfACacheHandsBackTheStateThatWasLeft) {
   EXPECT_EQ(Memory(cache, 1).state("state", 2, 5)[7], Real{0.3});
   cache.set_length(0);  // a new text
   EXPECT_EQ(Memory(cache, 1).state("state", 2, 5)[7], 0);
-}
-
-TEST(Memory, PutsInputsBehindThoseOfEarlierTokens) {
-  const Values inputs = normal_values(0, 2 * 9 * 3);
-  LayerCache cache({{.name = "x", .heads = 4, .width = 3, .per_sequence = true}},
-                   {.sequences = 2, .capacity = 9});
-  for (const Index text : {0, 1}) {
-    Index first = 0;
-    cache.set_length(0);
-    for (const Index piece : {1, 2, 5, 1}) {
-      Tape tape;
-      const auto numbers = [&](Index begin, Index end) {  // of tokens before the first, 7
-        Values some;
-        for (Index b = 0; b < 2; ++b) {
-          for (Index i = begin * 3; i < end * 3; ++i)
-            some.push_back(i < 0 ? Real{7} : inputs[static_cast<std::size_t>(b * 27 + i)]);
-        }
-        return some;
-      };
-      const Var x = tape.constant({2, piece, 3}, numbers(first, first + piece));
-      const Var all = Memory(cache, piece).after_earlier("x", x, 4, 0, 7);
-      EXPECT_EQ(all.shape(), (Shape{2, 4 + piece, 3}));
-      EXPECT_TRUE(std::ranges::equal(all.value(), numbers(first - 4, first + piece))) << text;
-      EXPECT_EQ(Memory().after_earlier("x", x, 4).index, x.index) << "a whole text";
-      cache.set_length(first += piece);
-    }
-  }
 }
 
 TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {

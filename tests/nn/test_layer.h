@@ -1,49 +1,22 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "nn/attention/attention.h"
 #include "nn/layer_config.h"
 #include "nn/random_weights.h"
+#include "support/numbers.h"
 
 /// Helpers for tests of attention layers.
 namespace headcount {
 
-using Values = std::vector<Real>;
 using Mask = std::vector<std::uint8_t>;
 
 /// Tolerance between two ways of computing the same in float. Random weights are large: scores of
 /// 50 and more have rounding errors of about 1e-5, which a softmax passes on.
 inline constexpr double kRounding = 1e-4;
-
-inline Values normal_values(std::uint32_t stream, Index count) {
-  Values values;
-  for (Index i = 0; i < count; ++i) {
-    const double deviate = random_normal({5, stream, 0}, static_cast<std::uint64_t>(i));
-    values.push_back(static_cast<Real>(deviate));
-  }
-  return values;
-}
-
-/// Largest |a - b| / max(1, |a|); infinite where sizes disagree or a number is not finite.
-inline double difference(std::span<const Real> a, std::span<const Real> b) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double worst = a.size() == b.size() ? 0 : kInfinity;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-    const double error = std::abs(x - y) / std::max(1.0, std::abs(x));
-    worst = std::isfinite(error) ? std::max(worst, error) : kInfinity;
-  }
-  return worst;
-}
 
 /// A layer with random weights; weights of equal names are equal in all layers.
 struct Layer {
@@ -65,7 +38,7 @@ struct Layer {
     const Index length = std::ssize(x) / batch / config.dim;
     Memory memory(mask);
     const Var y = attention->forward(tape.constant({batch, length, config.dim}, x), memory);
-    return {y.value().begin(), y.value().end()};
+    return copy(y.value());
   }
 
   /// Output, then gradients of the input and of all weights for a random cotangent.
@@ -76,7 +49,7 @@ struct Layer {
     const Var input = tape.leaf({batch, length, config.dim}, x);
     Memory memory;
     const Var y = attention->forward(input, memory);
-    Values result(y.value().begin(), y.value().end());
+    Values result = copy(y.value());
     tape.backward(y, normal_values(1, y.shape().size()));
     result.insert(result.end(), input.gradient().begin(), input.gradient().end());
     const std::span<const Real> gradients = store.complete_gradients();
