@@ -35,68 +35,45 @@ Names names_of(const nlohmann::json& settings) {
   return names;
 }
 
-TEST(ParameterNames, AreThoseOfHuggingFace) {
-  EXPECT_EQ(names_of({{"layers", 2}, {"dim", 16}}),
-            (Names{"model.embed_tokens.weight",
-                   "model.layers.0.input_layernorm.weight",
-                   "model.layers.0.self_attn.q_proj.weight",
-                   "model.layers.0.self_attn.k_proj.weight",
-                   "model.layers.0.self_attn.v_proj.weight",
-                   "model.layers.0.self_attn.o_proj.weight",
-                   "model.layers.0.post_attention_layernorm.weight",
-                   "model.layers.0.mlp.gate_proj.weight",
-                   "model.layers.0.mlp.up_proj.weight",
-                   "model.layers.0.mlp.down_proj.weight",
-                   "model.layers.1.input_layernorm.weight",
-                   "model.layers.1.self_attn.q_proj.weight",
-                   "model.layers.1.self_attn.k_proj.weight",
-                   "model.layers.1.self_attn.v_proj.weight",
-                   "model.layers.1.self_attn.o_proj.weight",
-                   "model.layers.1.post_attention_layernorm.weight",
-                   "model.layers.1.mlp.gate_proj.weight",
-                   "model.layers.1.mlp.up_proj.weight",
-                   "model.layers.1.mlp.down_proj.weight",
-                   "model.norm.weight",
-                   "lm_head.weight"}));
+// Names of one layer's parameters with these ends.
+Names names_of_layer(int layer, const std::vector<std::string>& ends) {
+  Names names;
+  for (const std::string& end : ends)
+    names.insert("model.layers." + std::to_string(layer) + "." + end + ".weight");
+  return names;
 }
+
+TEST(ParameterNames, AreThoseOfHuggingFace) {
+  Names expected = {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"};
+  for (const int layer : {0, 1}) {
+    expected.merge(
+        names_of_layer(layer, {"input_layernorm", "self_attn.q_proj", "self_attn.k_proj",
+                               "self_attn.v_proj", "self_attn.o_proj", "post_attention_layernorm",
+                               "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"}));
+  }
+  EXPECT_EQ(names_of({{"layers", 2}, {"dim", 16}}), expected);
+}
+
+const nlohmann::json kNanoGpt = {{"layers", 1},           {"dim", 128},
+                                 {"context", 64},         {"norm", "layer"},
+                                 {"activation", "gelu"},  {"positions", "learned"},
+                                 {"tie-embeddings", "on"}};
 
 TEST(ParameterNames, FollowTheOptions) {
-  const nlohmann::json nanogpt = {{"layers", 1},
-                                  {"dim", 16},
-                                  {"positions", "learned"},
-                                  {"norm", "layer"},
-                                  {"activation", "gelu"},
-                                  {"tie-embeddings", "on"}};
-  const Names without_biases = {"model.embed_tokens.weight",
-                                "model.embed_positions.weight",
-                                "model.layers.0.input_layernorm.weight",
-                                "model.layers.0.self_attn.q_proj.weight",
-                                "model.layers.0.self_attn.k_proj.weight",
-                                "model.layers.0.self_attn.v_proj.weight",
-                                "model.layers.0.self_attn.o_proj.weight",
-                                "model.layers.0.post_attention_layernorm.weight",
-                                "model.layers.0.mlp.up_proj.weight",
-                                "model.layers.0.mlp.down_proj.weight",
-                                "model.norm.weight"};
-  EXPECT_EQ(names_of(nanogpt), without_biases);
-  nlohmann::json biased = nanogpt;
+  Names expected = names_of_layer(
+      0, {"input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+          "self_attn.o_proj", "post_attention_layernorm", "mlp.up_proj", "mlp.down_proj"});
+  expected.merge(
+      Names{"model.embed_tokens.weight", "model.embed_positions.weight", "model.norm.weight"});
+  EXPECT_EQ(names_of(kNanoGpt), expected);
+  nlohmann::json biased = kNanoGpt;
   biased["bias"] = "on";
-  Names with_biases = without_biases;
-  for (std::string name : without_biases) {
+  for (std::string name : Names(expected)) {
     if (name.find("embed") != std::string::npos) continue;
-    with_biases.insert(name.replace(name.rfind("weight"), 6, "bias"));
+    expected.insert(name.replace(name.rfind("weight"), 6, "bias"));
   }
-  EXPECT_EQ(names_of(biased), with_biases);
+  EXPECT_EQ(names_of(biased), expected);
 }
-
-const nlohmann::json kNanoGpt = {{"layers", 4},
-                                 {"heads", 4},
-                                 {"dim", 128},
-                                 {"context", 64},
-                                 {"norm", "layer"},
-                                 {"activation", "gelu"},
-                                 {"positions", "learned"},
-                                 {"tie-embeddings", "on"}};
 
 struct Moments {
   double mean = 0, deviation = 0;
