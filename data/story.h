@@ -31,6 +31,9 @@ struct Baselines {
   double best() const;
   Baselines& operator+=(const Baselines& other);
   Baselines operator/(double count) const;
+  static void fields(auto& io, auto& s) {  // see train/fields.h
+    io({}, "guesser", s.guesser, "copier", s.copier, "commonest", s.commonest);
+  }
 };
 
 /// Text drawn from a grammar. The built-in grammars are *injective* (two different sequences of

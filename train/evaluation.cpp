@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "autograd/base/text.h"
 #include "autograd/parallel.h"
@@ -17,19 +16,6 @@ namespace headcount {
 std::string baselines_text(const Baselines& baselines) {
   return formatted("guessing %.1f %%, copying answers %.1f %%, the commonest value %.1f %%",
                    100 * baselines.guesser, 100 * baselines.copier, 100 * baselines.commonest);
-}
-
-nlohmann::ordered_json to_json(const Baselines& baselines) {
-  return {{"guesser", baselines.guesser},
-          {"copier", baselines.copier},
-          {"commonest", baselines.commonest}};
-}
-
-nlohmann::ordered_json to_json(std::span<const LossAt> losses) {
-  nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const LossAt& at : losses)
-    all.push_back({{"from", at.from}, {"characters", at.characters}, {"loss", at.loss}});
-  return all;
 }
 
 std::string loss_by_position_line(std::span<const LossAt> losses, Index context) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <limits>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 #include "data/batches.h"
 #include "data/story.h"
 #include "models/language_model.h"
+#include "train/fields.h"
 #include "train/ranks.h"
 
 namespace headcount {
@@ -21,6 +21,9 @@ struct AnswersAt {
   Index asked = 0, right = 0;
 
   bool operator==(const AnswersAt&) const = default;
+  static void fields(auto& io, auto& s) {
+    io({}, "from", s.from, "asked", s.asked, "right", s.right);
+  }
 };
 
 /// Mean loss of the predictions that could read `from` + 1 characters or more, and fewer than those
@@ -31,6 +34,9 @@ struct LossAt {
   double loss = 0;       ///< nats per character that counts
 
   bool operator==(const LossAt&) const = default;
+  static void fields(auto& io, auto& s) {
+    io({}, "from", s.from, "characters", s.characters, "loss", s.loss);
+  }
 };
 
 /// Losses and accuracies over a text, each target counted once.
@@ -58,11 +64,6 @@ struct BestEvaluation {
 
 /// Baselines as text: "guessing 25.0 %, copying answers 30.6 %, the commonest value 49.8 %".
 std::string baselines_text(const Baselines& baselines);
-/// Baselines as JSON: an object of shares, 0 to 1.
-nlohmann::ordered_json to_json(const Baselines& baselines);
-
-/// Losses by position as JSON: an array of {"from", "characters", "loss"}.
-nlohmann::ordered_json to_json(std::span<const LossAt> losses);
 
 /// Line of text, with its newline, on the loss by position: "loss by position 0-31: 2.0312, 32-63:
 /// 1.7206, ...", the last range up to the context. Empty if there are fewer than two ranges.

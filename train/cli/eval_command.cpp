@@ -119,9 +119,9 @@ nlohmann::ordered_json json_of(const Evaluation& result, const Corpus& text, con
       {"cache_bytes_per_token", kv_cache_bytes_per_token(plan, read_rounding(given))},
       {"precision", given.text("precision")},
       {"window", windows(plan)},
-      {"loss_by_position", to_json(result.loss_by_position)}};
+      {"loss_by_position", json_of(result.loss_by_position)}};
   if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
-  if (text.baselines) json["answer_baselines"] = to_json(*text.baselines);
+  if (text.baselines) json["answer_baselines"] = json_of(text.baselines);
   if (result.attention_entropy) json["attention_entropy"] = *result.attention_entropy;
   if (change) json["loss_change"] = *change;
   return json;

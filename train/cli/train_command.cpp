@@ -192,7 +192,7 @@ nlohmann::ordered_json json_of(const Job& job, const TrainingOutcome& outcome,
       {"run", job.folder->path().string()}};
   if (const auto& accuracy = outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *accuracy;
-  if (corpus.baselines) result["answer_baselines"] = to_json(*corpus.baselines);
+  if (corpus.baselines) result["answer_baselines"] = json_of(corpus.baselines);
   if (options.stops_when_learned())
     result["learned_at"] =
         outcome.learned_at ? nlohmann::json(*outcome.learned_at) : nlohmann::json();

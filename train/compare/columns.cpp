@@ -180,10 +180,8 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
     const auto number = [&](double value) {
       return std::isfinite(value) ? signed_text(value, steps ? 0 : 1) : std::string("more");
     };
-    const auto cost = [](const auto& of_seed) { return of_seed.second; };
-    const auto [least, most] = std::ranges::minmax(v.costs, {}, cost);
-    return number(median_cost(v)) + " (" + number(least.second) + " to " + number(most.second) +
-           ")";
+    const auto [least, most] = std::ranges::minmax(v.costs, {}, &SeedCost::cost);
+    return number(median_cost(v)) + " (" + number(least.cost) + " to " + number(most.cost) + ")";
   });
   const auto verdict = [&result](Variant v) {
     return has_verdict(v, result) ? Json(verdict_word(v.verdict, result.question.metric)) : Json();

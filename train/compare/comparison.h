@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "autograd/base/real.h"
 #include "autograd/base/settings.h"
 #include "train/evaluation.h"
+#include "train/fields.h"
 #include "train/statistics.h"
 
 namespace headcount {
@@ -51,6 +53,12 @@ struct Question {
   std::optional<double> tolerance;
   SeedRange seeds;
   bool intervals = true;  ///< confidence intervals; without them nothing is decided
+
+  /// Without metric and seeds, which have names of their own.
+  static void fields(auto& io, auto& s) {
+    io(Presence::required, "reference", s.reference);
+    io({}, "controls", s.controls, "tolerance", s.tolerance, "intervals", s.intervals);
+  }
 };
 
 /// Verdict on the cost of an attention, that is, how much worse it is than the reference, on seeds
@@ -69,7 +77,16 @@ struct EvaluationAt {
   Index step = 0;
   double loss = 0;                ///< nats per character that counts
   std::optional<double> answers;  ///< share of right answers
+
+  static void fields(auto& io, auto& s) {
+    io({}, "step", s.step, "loss", s.loss);
+    io(Presence::known, "answers", s.answers);
+  }
 };
+inline constexpr std::pair<const char*, const char*> kEvaluationColumns[] = {
+    {"steps", "step"}, {"losses", "loss"}, {"answers", "answers"}};
+template <>
+inline constexpr ColumnNames kColumns<EvaluationAt> = kEvaluationColumns;
 
 /// Measurements of one finished training run: one attention, one seed.
 struct RunResult {
@@ -88,6 +105,17 @@ struct RunResult {
   std::vector<Index> curve_steps;         ///< steps of the points of the loss curve
   std::vector<double> curve_losses;       ///< training loss, mean since the point before
   std::vector<EvaluationAt> evaluations;  ///< on the way and at the end, in the order of steps
+
+  /// Without version and machine, which are those of the run's record.
+  static void fields(auto& io, auto& s) {
+    io({}, "seed", s.seed, "train_tokens_per_second", s.train_tokens_per_second, "machine_seconds",
+       s.machine_seconds, "curve_steps", s.curve_steps, "curve_losses", s.curve_losses);
+    io(Presence::required, "val_loss", s.validation_loss);
+    io(Presence::known, "learned_at", s.learned_at, "evaluations", s.evaluations, "tuning_loss",
+       s.tuning_loss, "answer_accuracy", s.answer_accuracy, "answers_by_distance",
+       s.answers_by_distance, "loss_by_position", s.loss_by_position, "loss_by_block",
+       s.loss_by_block);
+  }
 };
 
 /// One value of a sweep, tried for one attention.
@@ -97,6 +125,10 @@ struct SweptValue {
   /// if a run failed.
   std::optional<double> loss;
   bool chosen = false;
+
+  static void fields(auto& io, auto& s) {
+    io({}, "value", s.value, "loss", s.loss, "chosen", s.chosen);
+  }
 };
 
 /// Evaluation of one run through a cache that rounds.
@@ -104,13 +136,36 @@ struct RoundedRun {
   std::uint64_t seed = 0;
   std::optional<double> loss;  ///< nats per character; none if numbers overflow the cache
   std::optional<double> answer_accuracy;
+
+  static void fields(auto& io, auto& s) {
+    io({}, "seed", s.seed, "loss", s.loss, "answer_accuracy", s.answer_accuracy);
+  }
 };
+inline constexpr std::pair<const char*, const char*> kRoundedColumns[] = {
+    {"seeds", "seed"}, {"val_losses", "loss"}, {"answer_accuracies", "answer_accuracy"}};
+template <>
+inline constexpr ColumnNames kColumns<RoundedRun> = kRoundedColumns;
 /// The runs of an attention with one way of rounding.
 struct RoundedCache {
   std::string cache;  ///< "int4", "k=int4,v=int2 rotated"
   double cache_bytes_per_token = 0;
   std::vector<RoundedRun> runs = {};
   nlohmann::ordered_json layers = {};  ///< as VariantResult::cache, without recent tokens
+
+  static void fields(auto& io, auto& s) {
+    io({}, "cache", s.cache, "kv_cache_bytes_per_token", s.cache_bytes_per_token);
+    io.beside(s.runs);
+    io({}, "layers", s.layers);
+  }
+};
+
+/// Cost of a run, by how much it is worse than the reference's of the same seed.
+struct SeedCost {
+  std::uint64_t seed = 0;
+  /// Infinite of a run that did not learn; JSON has null for that.
+  double cost = std::numeric_limits<double>::infinity();
+
+  static void fields(auto& io, auto& s) { io({}, "seed", s.seed, "cost", s.cost); }
 };
 
 /// One attention of a comparison.
@@ -138,7 +193,7 @@ struct VariantResult {
   /// Cost by the question's metric; none for the reference. For answers and steps it is a mean
   /// without interval.
   std::optional<Estimate> cost;
-  std::vector<std::pair<std::uint64_t, double>> costs;  ///< by seed; `cost` is their estimate
+  std::vector<SeedCost> costs;  ///< by seed; `cost` is their estimate
   Verdict verdict = Verdict::open;
   std::optional<Estimate> answer_accuracy;  ///< as `loss`, where the corpus marks answers
   /// Median over the runs of the comparison's version and machine; none without such a run.
@@ -146,6 +201,16 @@ struct VariantResult {
   /// On the Pareto front: no other attention has less cache and no more loss, or less loss and no
   /// more cache. Losses are compared on the seeds that both have.
   bool pareto = false;
+
+  /// Without runs, estimates and verdict: see comparison_json.
+  static void fields(auto& io, auto& s) {
+    io(Presence::column, "spec", s.spec, "adjusted", s.adjusted, "params", s.parameters,
+       "kv_cache_bytes_per_token", s.cache_bytes_per_token, "train_tokens_per_second",
+       s.train_tokens_per_second, "pareto", s.pareto);
+    io({}, "costs", s.costs, "failures", s.failures, "diverged", s.diverged, "sweep", s.swept,
+       "cache", s.cache, "notes", s.notes, "no_reading", s.no_reading, "reading", s.reading);
+    io(Presence::known, "rounded", s.rounded);
+  }
 };
 
 /// Results of a comparison, with everything that is needed to repeat it.
@@ -180,6 +245,19 @@ struct ComparisonResult {
   double hours = 0;                          ///< machine time of all runs
   std::vector<VariantResult> variants;       ///< in the order given
   nlohmann::ordered_json passage;            ///< on which the report shows attention: see shown
+
+  /// Without question, verdict and variants: see comparison_json.
+  static void fields(auto& io, auto& s) {
+    io(Presence::required, "data", s.data, "data_sha256", s.data_sha256, "seeds", s.seeds,
+       "common_seeds", s.common_seeds, "match", s.match, "command", s.command, "config", s.config,
+       "machine", s.machine, "version", s.version, "machine_hours", s.hours);
+    io({}, "context", s.context, "steps", s.steps, "too_long_warmup", s.too_long_warmup,
+       "longest_story", s.longest_story, "evaluated_characters", s.evaluated_characters,
+       "rounded_characters", s.rounded_characters, "only_answers", s.only_answers,
+       "entropy_per_character", s.entropy_per_character, "answer_baselines", s.baselines,
+       "baseline_loss", s.baseline_loss, "sweep", s.sweep, "failed_runs", s.failed_runs,
+       "diverged_runs", s.diverged_runs, "passage", s.passage);
+  }
 };
 
 }  // namespace headcount

@@ -94,66 +94,7 @@ void require_same(const RunPlan& run, const json& had, const json& basis,
   }
 }
 
-// An object of the arrays "steps", "losses" and "answers", which is empty if the text marks none.
-Json to_json(const std::vector<EvaluationAt>& evaluations) {
-  Json steps = Json::array(), losses = steps, answers = steps;
-  for (const EvaluationAt& at : evaluations) {
-    steps.push_back(at.step);
-    losses.push_back(at.loss);
-    if (at.answers) answers.push_back(*at.answers);
-  }
-  return {{"steps", steps}, {"losses", losses}, {"answers", answers}};
-}
-
-std::vector<EvaluationAt> evaluations_from(const Json& object) {
-  std::vector<EvaluationAt> evaluations;
-  for (std::size_t i = 0; i < object.at("steps").size(); ++i) {
-    evaluations.push_back({object["steps"][i], object.at("losses").at(i), {}});
-    if (const auto& answers = object.at("answers"); !answers.empty())
-      evaluations.back().answers = answers.at(i);
-  }
-  return evaluations;
-}
-
 }  // namespace
-
-Json to_json(const RunResult& r) {
-  Json result = {{"val_loss", r.validation_loss},
-                 {"train_tokens_per_second", r.train_tokens_per_second},
-                 {"machine_seconds", r.machine_seconds},
-                 {"curve_steps", r.curve_steps},
-                 {"curve_losses", r.curve_losses}};
-  if (r.learned_at) result["learned_at"] = *r.learned_at;
-  if (!r.evaluations.empty()) result["evaluations"] = to_json(r.evaluations);
-  if (r.tuning_loss) result["tuning_loss"] = *r.tuning_loss;
-  if (r.answer_accuracy) result["answer_accuracy"] = *r.answer_accuracy;
-  for (const AnswersAt& at : r.answers_by_distance) {
-    result["answers_by_distance"].push_back(
-        {{"from", at.from}, {"asked", at.asked}, {"right", at.right}});
-  }
-  if (!r.loss_by_position.empty()) result["loss_by_position"] = to_json(r.loss_by_position);
-  if (!r.loss_by_block.empty()) result["loss_by_block"] = r.loss_by_block;
-  return result;
-}
-
-RunResult run_result_from(const Json& result) {
-  RunResult r;
-  r.validation_loss = result.at("val_loss");
-  r.train_tokens_per_second = result.value("train_tokens_per_second", 0.0);
-  r.machine_seconds = result.value("machine_seconds", 0.0);
-  r.curve_steps = result.value("curve_steps", r.curve_steps);
-  r.curve_losses = result.value("curve_losses", r.curve_losses);
-  if (result.contains("learned_at")) r.learned_at = result["learned_at"];
-  if (result.contains("evaluations")) r.evaluations = evaluations_from(result["evaluations"]);
-  if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
-  if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
-  for (const Json& at : result.value("answers_by_distance", Json::array()))
-    r.answers_by_distance.push_back({at.at("from"), at.at("asked"), at.at("right")});
-  for (const Json& at : result.value("loss_by_position", Json::array()))
-    r.loss_by_position.push_back({at.at("from"), at.at("characters"), at.at("loss")});
-  r.loss_by_block = result.value("loss_by_block", r.loss_by_block);
-  return r;
-}
 
 json run_basis(const Corpus& corpus) {
   // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
@@ -167,7 +108,7 @@ json run_basis(const Corpus& corpus) {
 void write_run_result(const RunPlan& run, const RunResult& r, const json& basis,
                       const std::string& sharing) {
   // Stores the settings too, because config.json beside it may belong to another run by now.
-  json result = to_json(r);
+  json result = json_of(r);
   result["settings"] = to_json(run.options);
   result["sharing"] = sharing;
   result.update(basis);
@@ -187,7 +128,7 @@ std::optional<RunResult> read_run_result(const RunPlan& run, const json& basis) 
   try {
     require_same(run, result, basis, " holds a finished run ");
     read_object(run, run.folder / "config.json");  // throws if it is damaged
-    r = run_result_from(result);
+    read_from(result, r);
     r.seed = run.options.seed;
     // The speed is that of the last start that trained steps; a start at the last step trains none.
     for (const RunStart& start : record_of(run).starts) {

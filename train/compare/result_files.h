@@ -51,11 +51,4 @@ std::optional<double> read_unfinished(const RunPlan& run, const nlohmann::json& 
 /// written, is of a run with other settings or another basis.
 void require_same_run(const RunPlan& run, const nlohmann::json& basis);
 
-/// Measurements of a run as JSON, but for its seed, version and machine; what was not measured is
-/// absent.
-nlohmann::ordered_json to_json(const RunResult& run);
-/// Measurements from what `to_json` returned, also from less, as earlier versions wrote. Throws
-/// nlohmann::json::exception for other JSON.
-RunResult run_result_from(const nlohmann::ordered_json& json);
-
 }  // namespace headcount

@@ -47,8 +47,8 @@ bool dominates(const VariantResult& a, const VariantResult& b, Metric metric,
                std::span<const std::uint64_t> common) {
   auto costs = paired_costs(a.runs, b.runs, metric == Metric::steps ? metric : Metric::loss);
   if (!common.empty()) {
-    std::erase_if(costs, [&](const auto& of_seed) {
-      return std::ranges::find(common, of_seed.first) == common.end();
+    std::erase_if(costs, [&](const SeedCost& of_seed) {
+      return std::ranges::find(common, of_seed.seed) == common.end();
     });
   }
   const std::vector<double> more = values_of(costs);

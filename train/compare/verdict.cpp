@@ -176,16 +176,15 @@ std::vector<std::pair<const RunResult*, const RunResult*>> pairs_of_runs(
   return pairs;
 }
 
-std::vector<std::pair<std::uint64_t, double>> paired_costs(std::span<const RunResult> runs,
-                                                           std::span<const RunResult> reference,
-                                                           Metric metric) {
-  std::vector<std::pair<std::uint64_t, double>> costs;
+std::vector<SeedCost> paired_costs(std::span<const RunResult> runs,
+                                   std::span<const RunResult> reference, Metric metric) {
+  std::vector<SeedCost> costs;
   for (const auto& [run, same] : pairs_of_runs(runs, reference))
-    if (const auto cost = cost_of(*run, *same, metric)) costs.emplace_back(run->seed, *cost);
+    if (const auto cost = cost_of(*run, *same, metric)) costs.push_back({run->seed, *cost});
   return costs;
 }
 
-std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>>& costs) {
+std::vector<double> values_of(const std::vector<SeedCost>& costs) {
   std::vector<double> values;
   for (const auto& [seed, cost] : costs) values.push_back(cost);
   return values;

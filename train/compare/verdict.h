@@ -39,12 +39,11 @@ std::vector<std::pair<const RunResult*, const RunResult*>> pairs_of_runs(
     std::span<const RunResult> runs, std::span<const RunResult> reference);
 
 /// Costs of `runs` by seed, on the seeds that the reference finished, too.
-std::vector<std::pair<std::uint64_t, double>> paired_costs(std::span<const RunResult> runs,
-                                                           std::span<const RunResult> reference,
-                                                           Metric metric);
+std::vector<SeedCost> paired_costs(std::span<const RunResult> runs,
+                                   std::span<const RunResult> reference, Metric metric);
 
 /// The costs without their seeds.
-std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>>& costs);
+std::vector<double> values_of(const std::vector<SeedCost>& costs);
 
 /// Cost of a run that diverged. To leave such a run out would make an attention that often diverges
 /// look as good as its other runs.
@@ -75,6 +74,11 @@ struct AtTolerance {
   double percent = 0, tolerance = 0;            ///< in percent of the reference's loss, and in nats
   std::vector<std::string> enough, not_enough;  ///< specs; all others are open
 };
+
+  static void fields(auto& io, auto& s) {
+    io({}, "percent", s.percent, "tolerance", s.tolerance, "enough", s.enough, "not_enough",
+       s.not_enough);
+  }
 /// Verdicts at 0.5, 1, 1.5 and 2 % of the reference's loss: how much they depend on the tolerance.
 /// Empty if nothing is decided, or if other things than losses are compared.
 std::vector<AtTolerance> sensitivity(const ComparisonResult& result);

@@ -33,9 +33,7 @@ TrainOptions options_of(nlohmann::json settings) {
   return options;
 }
 
-Json baselines_of(const Corpus& corpus) {
-  return corpus.baselines ? to_json(*corpus.baselines) : Json();
-}
+Json baselines_of(const Corpus& corpus) { return json_of(corpus.baselines); }
 
 // The attention that `text` names: its shortest spec and, if its layers are of one kind, that kind,
 // the settings in its word, and how many layers read one cache.

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+/// Structs as JSON: `json_of` writes an object that `read_from` reads back, both by the one list of
+/// fields that a struct has as a static function:
+///     static void fields(auto& io, auto& s) {
+///       io({}, "step", s.step, "val_loss", s.loss);
+///     }
+
+namespace headcount {
+
+/// When a field is written, and what its absence means to a reader.
+enum class Presence {
+  usual,     ///< `{}`: always written; where it is absent or null, its member keeps its value
+  required,  ///< always written; a reader throws nlohmann::json::exception where it is absent
+  known,     ///< written unless it is none or empty, and read as `usual`
+  column,    ///< read as `usual`; a table's column writes it
+};
+
+/// Names of an array of all rows' values, and of the value of one row.
+using ColumnNames = std::span<const std::pair<const char*, const char*>>;
+/// An array of objects as an object of arrays, with null where a row lacks the value: [{"step": 1},
+/// {"step": 2}] as {"steps": [1, 2]}. An array that no row has values for is empty.
+nlohmann::ordered_json columns_of(const nlohmann::ordered_json& rows, ColumnNames names);
+/// The rows of what `columns_of` made, without the values that are null. The first array tells how
+/// many there are; throws nlohmann::json::exception without it.
+nlohmann::ordered_json rows_of(const nlohmann::ordered_json& columns, ColumnNames names);
+/// Names for structs of which a list is written as an object of arrays; mostly there are none.
+template <class Struct>
+inline constexpr ColumnNames kColumns = {};
+
+template <class T>
+nlohmann::ordered_json json_of(const T& value);
+template <class T>
+nlohmann::ordered_json json_of(const std::optional<T>& value);
+template <class T>
+nlohmann::ordered_json json_of(const std::vector<T>& values);
+template <class T>
+void read_from(const nlohmann::ordered_json& json, T& value);
+template <class T>
+void read_from(const nlohmann::ordered_json& json, std::optional<T>& value);
+template <class T>
+void read_from(const nlohmann::ordered_json& json, std::vector<T>& values);
+
+/// Writes fields, names and members in turn, to an object.
+struct FieldWriter {
+  nlohmann::ordered_json& object;
+
+  template <class T, class... Rest>
+  void operator()(Presence presence, const char* name, const T& member, const Rest&... rest) {
+    bool known = true;
+    if constexpr (requires { member.has_value(); }) {
+      known = member.has_value();
+    } else if constexpr (requires { member.empty(); }) {
+      known = !member.empty();
+    }
+    if (presence != Presence::column && (presence != Presence::known || known))
+      object[name] = json_of(member);
+    if constexpr (sizeof...(rest) > 0) (*this)(presence, rest...);
+  }
+  /// The fields of a member stand beside those of its struct.
+  void beside(const auto& member) { object.update(json_of(member)); }
+};
+/// Reads fields from an object.
+struct FieldReader {
+  const nlohmann::ordered_json& object;
+
+  template <class T, class... Rest>
+  void operator()(Presence presence, const char* name, T& member, Rest&... rest) {
+    const auto found = object.find(name);
+    if (presence == Presence::required || (found != object.end() && !found->is_null()))
+      read_from(object.at(name), member);
+    if constexpr (sizeof...(rest) > 0) (*this)(presence, rest...);
+  }
+  void beside(auto& member) { read_from(object, member); }
+};
+
+template <class T>
+nlohmann::ordered_json json_of(const std::optional<T>& value) {
+  return value ? json_of(*value) : nlohmann::ordered_json();
+}
+template <class T>
+void read_from(const nlohmann::ordered_json& json, std::optional<T>& value) {
+  read_from(json, value.emplace());
+}
+
+template <class T>
+nlohmann::ordered_json json_of(const std::vector<T>& values) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const T& value : values) all.push_back(json_of(value));
+  return kColumns<T>.empty() ? all : columns_of(all, kColumns<T>);
+}
+template <class T>
+void read_from(const nlohmann::ordered_json& json, std::vector<T>& values) {
+  const nlohmann::ordered_json all = kColumns<T>.empty() ? json : rows_of(json, kColumns<T>);
+  values.clear();
+  for (const auto& element : all.get_ref<const nlohmann::ordered_json::array_t&>())
+    read_from(element, values.emplace_back());
+}
+
+template <class T>
+nlohmann::ordered_json json_of(const T& value) {
+  if constexpr (requires(FieldWriter io) { T::fields(io, value); }) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    FieldWriter io{object};
+    T::fields(io, value);
+    return object;
+  } else {
+    return value;
+  }
+}
+template <class T>
+void read_from(const nlohmann::ordered_json& json, T& value) {
+  if constexpr (requires(FieldReader io) { T::fields(io, value); }) {
+    FieldReader io{json};
+    T::fields(io, value);
+  } else {
+    value = json.get<T>();
+  }
+}
+
+}  // namespace headcount
