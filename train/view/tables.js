@@ -19,12 +19,13 @@ export function variant(r, spec) {
 const estimateText = ({ mean: middle, half }, text = signedText, decimals = 4) =>
   withInterval(text(middle, decimals), half, decimals);
 
-// Differences of losses of the same seeds.
-export function pairedLosses(r, spec, than) {
+// Differences of `of(variant, i)`, a figure of the i-th run, of the same seeds.
+function paired(r, spec, than, of) {
   const [first, second] = [variant(r, spec), variant(r, than)];
   return first.seeds.flatMap((seed, i) => second.seeds.includes(seed)
-    ? [first.val_losses[i] - second.val_losses[second.seeds.indexOf(seed)]] : []);
+    ? [of(first, i) - of(second, second.seeds.indexOf(seed))] : []);
 }
+export const pairedLosses = (r, spec, than) => paired(r, spec, than, (v, i) => v.val_losses[i]);
 
 const bytes = (v) => numberText(v.kv_cache_bytes_per_token,
   Number.isInteger(v.kv_cache_bytes_per_token) ? 0 : 1);
@@ -59,13 +60,8 @@ export function costTable(r, specs) {
 }
 
 // Differences of losses in stretches of the validation part, by means over the seeds of both.
-function stretchDifferences(r, spec, than) {
-  const [first, second] = [variant(r, spec), variant(r, than)];
-  const seeds = first.seeds.filter((seed) => second.seeds.includes(seed));
-  const of = (v, seed) => v.losses_by_block[v.seeds.indexOf(seed)];
-  return of(first, seeds[0]).map((_, block) =>
-    mean(seeds.map((seed) => of(first, seed)[block] - of(second, seed)[block])));
-}
+const stretchDifferences = (r, spec, than) => variant(r, spec).losses_by_block[0].map((_, block) =>
+  mean(paired(r, spec, than, (v, i) => v.losses_by_block[i][block])));
 
 // Losses of attentions minus those of others, with intervals of the pooled variance; beside them
 // half widths of the pair's own seeds (Student's t) and, if it was measured, of the choice of text.
@@ -110,8 +106,8 @@ export function stepsTable(r, specs) {
       (cost) => signedText(cost, 0), "more"), v.verdict])]));
 }
 
-const lossAt = (parts, from) => parts.find((part) => part.from === from).loss;
-const lossesAt = (v, from) => v.losses_by_position.map((parts) => lossAt(parts, from));
+const lossAt = (v, i, from) => v.losses_by_position[i].find((part) => part.from === from).loss;
+const lossesAt = (v, from) => v.seeds.map((_, i) => lossAt(v, i, from));
 
 // By position in the context: the loss of the reference, and what the others lose more.
 export function positionTable(r, specs) {
@@ -120,8 +116,7 @@ export function positionTable(r, specs) {
   return markdown(["attention", ...starts.map((from) => `from token ${from}`)],
     variantsOf(r, specs).map((v) => [code(v.spec), ...starts.map((from) => isReference(r, v)
       ? estimateText(estimate(lossesAt(v, from)), numberText)
-      : estimateText(estimate(v.seeds.flatMap((seed, i) => than.seeds.includes(seed)
-        ? [lossesAt(v, from)[i] - lossesAt(than, from)[than.seeds.indexOf(seed)]] : []))))]));
+      : estimateText(estimate(paired(r, v.spec, than.spec, (one, i) => lossAt(one, i, from)))))]));
 }
 
 // What context is worth to the reference: its loss at earlier positions minus that at the last.
