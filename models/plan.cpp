@@ -16,45 +16,49 @@ constexpr Named<Activation> kActivations[] = {{"swiglu", Activation::swiglu},
                                               {"gelu", Activation::gelu}};
 
 // Settings of the model except its attention.
+template <class Visit>
+void visit_model(ModelSettings& s, const Visit& visit) {
+  visit(s.layers, {"layers", "number of transformer blocks", WholeRange{1, 10000}, 4});
+  visit(s.dim, {"dim", "width of the residual stream (d_model)", WholeRange{1, 1 << 20}, 128});
+  visit(s.context, {"context", "context length: tokens of the longest sequence", tokens(1, 1 << 24),
+                    256, Traits{.never_swept = "losses at two contexts do not compare"}});
+  visit(
+      s.ffn_dim,
+      {"ffn-dim", "hidden width of the feed-forward layer, 0 for layers without one", WholeRange{0},
+       Default("8/3 dim, rounded up to a multiple of 8, or 4 dim with gelu", [](const Given& v) {
+         const Index dim = v.whole("dim");
+         return v.text("activation") == "gelu" ? 4 * dim : (8 * dim / 3 + 7) / 8 * 8;
+       })});
+  visit(s.positions, {"positions", "position encoding", kPositions, "rope"}, kPositions);
+  visit(s.norm,
+        {"norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
+         kNorms, "rms"},
+        kNorms);
+  visit(
+      s.norm_epsilon,
+      {"norm-epsilon", "epsilon that the norms before layers and the last one add to the variance",
+       NumberRange{0}, Default("1e-6, or 1e-5 with LayerNorm", [](const Given& v) {
+         return v.text("norm") == "rms" ? 1e-6 : 1e-5;
+       })});
+  visit(s.activation,
+        {"activation", "activation of the feed-forward layer", kActivations, "swiglu"},
+        kActivations);
+  visit(s.tie_embeddings,
+        {"tie-embeddings", "use the embedding table as output head, too; default off", kOnOff,
+         "off", Traits{.bare = true}});
+  visit(s.bias, {"bias", "add biases to linear layers and LayerNorm; default off", kOnOff, "off",
+                 Traits{.bare = true}});
+  visit(s.logit_cap, {"logit-cap", "soft cap C of the logits, which become C tanh(l / C); 0: none",
+                      NumberRange{0, 1e6}, 0.0});
+}
+
 const SettingList& own_settings() {
-  static const SettingList rows = settings_in(
-      Scope::model,
-      {{"layers", "number of transformer blocks", WholeRange{1, 10000}, 4},
-       {"dim", "width of the residual stream (d_model)", WholeRange{1, 1 << 20}, 128},
-       {"context",
-        "context length: tokens of the longest sequence",
-        tokens(1, 1 << 24),
-        256,
-        {.never_swept = "losses at two contexts do not compare"}},
-       {"ffn-dim",
-        "hidden width of the feed-forward layer, 0 for layers without one",
-        WholeRange{0},
-        {"8/3 dim, rounded up to a multiple of 8, or 4 dim with gelu",
-         [](const Given& v) {
-           const Index dim = v.whole("dim");
-           return v.text("activation") == "gelu" ? 4 * dim : (8 * dim / 3 + 7) / 8 * 8;
-         }}},
-       {"positions", "position encoding", kPositions, "rope"},
-       {"norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
-        kNorms, "rms"},
-       {"norm-epsilon",
-        "epsilon that the norms before layers and the last one add to the variance",
-        NumberRange{0},
-        {"1e-6, or 1e-5 with LayerNorm",
-         [](const Given& v) { return v.text("norm") == "rms" ? 1e-6 : 1e-5; }}},
-       {"activation", "activation of the feed-forward layer", kActivations, "swiglu"},
-       {"tie-embeddings",
-        "use the embedding table as output head, too; default off",
-        kOnOff,
-        "off",
-        {.bare = true}},
-       {"bias",
-        "add biases to linear layers and LayerNorm; default off",
-        kOnOff,
-        "off",
-        {.bare = true}},
-       {"logit-cap", "soft cap C of the logits, which become C tanh(l / C); 0: none",
-        NumberRange{0, 1e6}, 0.0}});
+  static const SettingList rows = [] {
+    SettingList all;
+    ModelSettings model;
+    visit_model(model, ListRows{all});
+    return settings_in(Scope::model, all);
+  }();
   return rows;
 }
 
@@ -197,10 +201,9 @@ const SettingList& model_settings() {
           "attention of all layers: " + joined(attention_kinds(), &AttentionKind::name) +
               "; a size may follow, as in gqa2 or mla48+16; in a pattern such as mqa/share, layers "
               "take the parts in turn",
-          Text{},
-          kDefaultAttention,
-          {.never_swept = "the attentions are what is compared",
-           .stands_for = settings_in_attention}}});
+          Text{}, kDefaultAttention,
+          Traits{.never_swept = "the attentions are what is compared",
+                 .stands_for = settings_in_attention}}});
     add_settings(all, attention_settings());
     add_settings(all, own_settings());
     return all;
@@ -209,17 +212,9 @@ const SettingList& model_settings() {
 }
 
 ModelSettings read_model_settings(const Given& given) {
-  return {.layers = given.whole("layers"),
-          .dim = given.whole("dim"),
-          .context = given.whole("context"),
-          .ffn_dim = given.whole("ffn-dim"),
-          .positions = given.chosen("positions", kPositions),
-          .norm = given.chosen("norm", kNorms),
-          .norm_epsilon = given.number("norm-epsilon"),
-          .activation = given.chosen("activation", kActivations),
-          .tie_embeddings = given.on("tie-embeddings"),
-          .bias = given.on("bias"),
-          .logit_cap = given.number("logit-cap")};
+  ModelSettings settings;
+  visit_model(settings, ReadMembers{given});
+  return settings;
 }
 
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted) {
@@ -260,17 +255,13 @@ std::string idle_setting(const std::string& spec, const ModelPlan& model) {
   const std::vector<LayerSpec> words = parse_attention_spec(spec).cycle;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const AttentionPlan& layer = model->cycle[i];
-    const nlohmann::ordered_json values = layer.values();
     for (const auto& [name, value] : words[i].settings.items()) {
       const Setting& setting = *find_setting(attention_settings(), name);
-      if (!setting.traits.only_where) continue;
-      const OnlyWhere& where = *setting.traits.only_where;
-      const std::string begin = "`" + name + "` " + setting_text(value) + " in " + spec;
-      if (where.setting == "positions" && !layer.rotary)
-        return begin + " rotates nothing: the layer has no rotary positions";
-      if (const std::optional<std::string> other = setting.silenced_by(values))
-        return begin + " " + std::string(where.otherwise) + ": `" + std::string(where.setting) +
-               "` is " + *other;
+      const std::optional<OnlyWhere>& where = setting.traits.only_where;
+      const std::string why = where && where->setting == "positions" && !layer.rotary
+                                  ? "rotates nothing: the layer has no rotary positions"
+                                  : setting.silenced_by(layer.values());
+      if (!why.empty()) return "`" + name + "` " + setting_text(value) + " in " + spec + " " + why;
     }
   }
   return "";
@@ -285,7 +276,7 @@ Given for_another_attention(const Given& given) {
     if (!setting.only_for.empty()) return true;
     if (kind == nullptr) return false;
     if (std::ranges::find(kind->numbers, setting.name) != kind->numbers.end()) return true;
-    const Default::Rule& rule = setting.of(kind->name).standard.rule;
+    const Default::Rule& rule = setting.standard_of(kind->name).rule;
     try {
       return rule && rule(given) == given.get(setting.name);
     } catch (const ShapeError&) {  // no value follows

@@ -28,8 +28,8 @@ const SettingList& cache_settings() {
        "levels of types of 4 bits and fewer: uniform up to the greatest number of a group, or "
        "those of least error for normal numbers",
        kCacheLevels,
-       {"normal with cache-rotate on, else uniform",
-        [](const Given& v) { return v.on("cache-rotate") ? "normal" : "uniform"; }}},
+       Default("normal with cache-rotate on, else uniform",
+               [](const Given& v) { return v.on("cache-rotate") ? "normal" : "uniform"; })},
       {"cache-recent", "newest tokens whose rows are cached as computed; 0: none", tokens(0), 0}};
   return list;
 }

@@ -18,176 +18,124 @@ constexpr Named<Decay> kDecays[] = {{"cosine", Decay::cosine},
                                     {"wsd", Decay::wsd}};
 constexpr Named<bool> kNewlines[] = {{"keep", false}, {"unix", true}};
 
-// Settings of TrainSettings and CorpusOptions.
-SettingList train_settings() {
-  const WholeRange any = {0};
-  return {
-      {"data",
-       "text to train on: the built-in " + joined(built_in_corpora(), &BuiltInCorpus::name) +
-           ", whose own defaults replace those of other settings, or the path of a UTF-8 text file",
-       Text{},
-       "tales",
-       {.scope = Scope::data}},
-      {"steps", "optimizer steps of the run", WholeRange{1}, 1000},
-      {"batch", "sequences per forward pass", WholeRange{1, 1 << 20}, 8},
-      {"accumulate", "forward passes per step, whose gradients are averaged",
-       WholeRange{1, 1 << 16}, 1},
-      {"shards",
-       "parts of a batch that threads and MPI ranks compute in parallel; 0: up to 8, by batch, "
-       "context and dim. The number changes results by rounding only; with dropout, it changes "
-       "which activations are zeroed",
-       WholeRange{0, 1 << 12},
-       0,
-       {.quiet = true}},
-      {"lr", "peak learning rate, at the end of the warm-up", NumberRange{0, 100}, 1e-3},
-      {"min-lr",
-       "learning rate at the end of its decay",
-       NumberRange{0, 100},
-       {"lr / 10", [](const Given& v) { return v.number("lr") / 10; }},
-       {.only_where = OnlyWhere{"decay", "constant", "keeps the peak rate", true}}},
-      {"decay",
-       "how the learning rate falls from lr to min-lr: cosine and linear after the warm-up, wsd "
-       "linearly over the last fifth of the steps (arXiv 2404.06395, 2405.18392), constant not at "
-       "all",
-       kDecays,
-       "cosine",
-       {.quiet = true}},
-      {"warmup",
-       "steps of linear warm-up of the learning rate; a tenth of the run if the run is shorter",
-       any, 100},
-      {"grad-clip",
-       "largest norm of all gradients together; if it is greater, they are scaled down to this; 0: "
-       "no limit",
-       NumberRange{0}, 1.0},
-      {"dropout", "probability that dropout zeroes an activation", kFraction, 0.0},
-      precision_setting({.quiet = true, .never_swept = "losses at two precisions do not compare"}),
-      {"seed",
-       "random seed of the initial weights, batches, dropout and the sample text",
-       Naturals{},
-       1U,
-       {.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}},
-      {"eval-every",
-       "steps between evaluations on the validation part; 0: at the end only",
-       any,
-       250,
-       {.scope = Scope::run}},
-      {"checkpoint-every",
-       "steps between checkpoints; an evaluation with the lowest loss so far saves one as well; 0: "
-       "at the end only",
-       any,
-       250,
-       {.scope = Scope::run}},
-      {"keep",
-       "number of newest checkpoints to keep, besides the one of lowest validation loss",
-       WholeRange{1},
-       2,
-       {.scope = Scope::single}},
-      {"stop-after",
-       "end the run after so many evaluations in a row that did not lower the lowest validation "
-       "loss; the learning rate still follows the schedule of all steps; 0: train all steps",
-       any,
-       0,
-       {.quiet = true, .scope = Scope::single}},
-      {"stop-at-answers",
-       "end the run at the first evaluation with this percentage of right answers; 0: train on",
-       NumberRange{0, 100},
-       0.0,
-       {.quiet = true, .never_swept = "it says when a run has learned"}},
-      {"stop-at-loss",
-       "end the run at the first evaluation with a validation loss below this; 0: train on",
-       NumberRange{0},
-       0.0,
-       {.quiet = true, .never_swept = "it says when a run has learned"}},
-      {"init",
-       "start from the weights of this run, checkpoint or Hugging Face model folder; default "
-       "random weights",
-       Text{},
-       "",
-       {.scope = Scope::single, .never_swept = "all models start from random weights"}},
-      {"validation",
-       "text file to evaluate on, instead of a part of the file to train on; the vocabulary has "
-       "the characters of both",
-       Text{},
-       "",
-       {.quiet = true, .scope = Scope::data}},
-      {"newlines",
-       "line ends \\r\\n of a text file; keep: as they are, unix: read as \\n",
-       kNewlines,
-       "unix",
-       {.scope = Scope::data}},
-      {"eval-characters",
-       "evaluate on the first so many characters of the validation part (of a built-in text: on "
-       "the whole stories that contain them); 0: all",
-       tokens(0),
-       0,
-       {.quiet = true,
-        .scope = Scope::run,
-        .never_swept = "all variants are evaluated on one text"}},
-      {"validation-part",
-       "share of the text, at its end, to evaluate on instead of training",
-       NumberRange{0.001, 0.999},
-       CorpusOptions().validation_fraction,
-       {.quiet = true,
-        .scope = Scope::run,
-        .never_swept = "all variants are evaluated on one text",
-        .only_where = OnlyWhere{"validation", "", "is evaluated on instead"}}}};
-}
-
-// Calls `visit` with the name of each setting and the member that has its value.
+// Settings of TrainSettings, in the order of config.json.
 template <class Settings, class Visit>
 void visit_run(Settings& s, const Visit& visit) {
-  visit("data", s.data);
-  visit("steps", s.steps);
-  visit("batch", s.batch);
-  visit("accumulate", s.accumulate);
-  visit("shards", s.shards);
-  visit("lr", s.learning_rate);
-  visit("min-lr", s.least_learning_rate);
-  visit("decay", s.decay, kDecays);
-  visit("warmup", s.warmup);
-  visit("grad-clip", s.gradient_clip);
-  visit("dropout", s.dropout);
-  visit("precision", s.precision, kPrecisions);
-  visit("seed", s.seed);
-  visit("eval-every", s.eval_every);
-  visit("checkpoint-every", s.checkpoint_every);
-  visit("keep", s.keep);
-  visit("stop-after", s.stop_after);
-  visit("stop-at-answers", s.stop_at_answers);
-  visit("stop-at-loss", s.stop_at_loss);
-  visit("init", s.init);
+  const WholeRange any = {0};
+  visit(s.data,
+        {"data",
+         "text to train on: the built-in " + joined(built_in_corpora(), &BuiltInCorpus::name) +
+             ", whose own defaults replace those of other settings, or the path of a UTF-8 "
+             "text file",
+         Text{}, "tales", Traits{.scope = Scope::data}});
+  visit(s.steps, {"steps", "optimizer steps of the run", WholeRange{1}, 1000});
+  visit(s.batch, {"batch", "sequences per forward pass", WholeRange{1, 1 << 20}, 8});
+  visit(s.accumulate, {"accumulate", "forward passes per step, whose gradients are averaged",
+                       WholeRange{1, 1 << 16}, 1});
+  visit(s.shards,
+        {"shards",
+         "parts of a batch that threads and MPI ranks compute in parallel; 0: up to 8, by batch, "
+         "context and dim. The number changes results by rounding only; with dropout, it changes "
+         "which activations are zeroed",
+         WholeRange{0, 1 << 12}, 0, Traits{.quiet = true}});
+  visit(s.learning_rate,
+        {"lr", "peak learning rate, at the end of the warm-up", NumberRange{0, 100}, 1e-3});
+  visit(s.least_learning_rate,
+        {"min-lr", "learning rate at the end of its decay", NumberRange{0, 100},
+         Default("lr / 10", [](const Given& v) { return v.number("lr") / 10; }),
+         Traits{.only_where = OnlyWhere{"decay", "constant", "keeps the peak rate", true}}});
+  visit(s.decay,
+        {"decay",
+         "how the learning rate falls from lr to min-lr: cosine and linear after the warm-up, wsd "
+         "linearly over the last fifth of the steps (arXiv 2404.06395, 2405.18392), constant not "
+         "at all",
+         kDecays, "cosine", Traits{.quiet = true}},
+        kDecays);
+  visit(s.warmup,
+        {"warmup",
+         "steps of linear warm-up of the learning rate; a tenth of the run if the run is shorter",
+         any, 100});
+  visit(s.gradient_clip,
+        {"grad-clip",
+         "largest norm of all gradients together; if it is greater, they are scaled down to this; "
+         "0: no limit",
+         NumberRange{0}, 1.0});
+  visit(s.dropout, {"dropout", "probability that dropout zeroes an activation", kFraction, 0.0});
+  visit(s.precision,
+        precision_setting(
+            Traits{.quiet = true, .never_swept = "losses at two precisions do not compare"}),
+        kPrecisions);
+  visit(s.seed,
+        {"seed", "random seed of the initial weights, batches, dropout and the sample text",
+         Naturals{}, 1U,
+         Traits{.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}});
+  visit(s.eval_every,
+        {"eval-every", "steps between evaluations on the validation part; 0: at the end only", any,
+         250, Traits{.scope = Scope::run}});
+  visit(s.checkpoint_every,
+        {"checkpoint-every",
+         "steps between checkpoints; an evaluation with the lowest loss so far saves one as well; "
+         "0: at the end only",
+         any, 250, Traits{.scope = Scope::run}});
+  visit(s.keep,
+        {"keep", "number of newest checkpoints to keep, besides the one of lowest validation loss",
+         WholeRange{1}, 2, Traits{.scope = Scope::single}});
+  visit(s.stop_after,
+        {"stop-after",
+         "end the run after so many evaluations in a row that did not lower the lowest validation "
+         "loss; the learning rate still follows the schedule of all steps; 0: train all steps",
+         any, 0, Traits{.quiet = true, .scope = Scope::single}});
+  const Traits of_stop = {.quiet = true, .never_swept = "it says when a run has learned"};
+  visit(s.stop_at_answers,
+        {"stop-at-answers",
+         "end the run at the first evaluation with this percentage of right answers; 0: train on",
+         NumberRange{0, 100}, 0.0, of_stop});
+  visit(s.stop_at_loss,
+        {"stop-at-loss",
+         "end the run at the first evaluation with a validation loss below this; 0: train on",
+         NumberRange{0}, 0.0, of_stop});
+  visit(s.init,
+        {"init",
+         "start from the weights of this run, checkpoint or Hugging Face model folder; default "
+         "random weights",
+         Text{}, "",
+         Traits{.scope = Scope::single, .never_swept = "all models start from random weights"}});
 }
+
+// Settings of CorpusOptions that are not of one built-in text.
 template <class Options, class Visit>
 void visit_text(Options& options, const Visit& visit) {
-  visit("eval-characters", options.validation_characters);
-  visit("validation-part", options.validation_fraction);
-  visit("validation", options.validation);
-  visit("newlines", options.unix_newlines, kNewlines);
+  const auto one_text = "all variants are evaluated on one text";
+  visit(options.validation_characters,
+        {"eval-characters",
+         "evaluate on the first so many characters of the validation part (of a built-in text: on "
+         "the whole stories that contain them); 0: all",
+         tokens(0), 0, Traits{.quiet = true, .scope = Scope::run, .never_swept = one_text}});
+  visit(options.validation_fraction,
+        {"validation-part", "share of the text, at its end, to evaluate on instead of training",
+         NumberRange{0.001, 0.999}, CorpusOptions().validation_fraction,
+         Traits{.quiet = true,
+                .scope = Scope::run,
+                .never_swept = one_text,
+                .only_where = OnlyWhere{"validation", "", "is evaluated on instead"}}});
+  visit(options.validation,
+        {"validation",
+         "text file to evaluate on, instead of a part of the file to train on; the vocabulary has "
+         "the characters of both",
+         Text{}, "", Traits{.quiet = true, .scope = Scope::data}});
+  visit(options.unix_newlines,
+        {"newlines", "line ends \\r\\n of a text file; keep: as they are, unix: read as \\n",
+         kNewlines, "unix", Traits{.scope = Scope::data}},
+        kNewlines);
 }
 
-struct ReadMember {
-  const Given& given;
-
-  template <class Value>
-  void operator()(const char* name, Value& member) const {
-    member = given.get(name).get<Value>();
-  }
-  template <class Value, std::size_t count>
-  void operator()(const char* name, Value& member, const Named<Value> (&table)[count]) const {
-    member = given.chosen(name, table);
-  }
-};
-
-struct WriteMember {
+struct WriteMembers {
   nlohmann::ordered_json& all;
 
-  template <class Value>
-  void operator()(const char* name, const Value& member) const {
-    all[name] = member;
-  }
+  void operator()(const auto& member, const Setting& row) const { all[row.name] = member; }
   template <class Value, std::size_t count>
-  void operator()(const char* name, const Value& member, const Named<Value> (&table)[count]) const {
-    all[name] = std::ranges::find(table, member, &Named<Value>::second)->first;
+  void operator()(Value member, const Setting& row, const Named<Value> (&names)[count]) const {
+    all[row.name] = std::ranges::find(names, member, &Named<Value>::second)->first;
   }
 };
 
@@ -211,7 +159,12 @@ bool TrainSettings::learned(const Evaluation& evaluation) const {
 
 const SettingList& training_settings() {
   static const SettingList list = [] {
-    SettingList all = together({model_settings(), settings_in(Scope::optimizer, train_settings())});
+    SettingList rows;
+    TrainSettings run;
+    CorpusOptions text;
+    visit_run(run, ListRows{rows});
+    visit_text(text, ListRows{rows});
+    SettingList all = together({model_settings(), settings_in(Scope::optimizer, rows)});
     add_settings(all, corpus_settings());
     add_settings(all, optimizer_settings());
     return all;
@@ -221,7 +174,7 @@ const SettingList& training_settings() {
 
 CorpusOptions corpus_options(const Given& given) {
   CorpusOptions options;
-  visit_text(options, ReadMember{given});
+  visit_text(options, ReadMembers{given});
   options.own.put_known(given.values());
   return options;
 }
@@ -229,7 +182,7 @@ CorpusOptions corpus_options(const Given& given) {
 TrainOptions resolve_training(const Given& given) {
   TrainOptions options{{}, resolve_model(given), corpus_options(given), resolve_optimizer(given)};
   TrainSettings& own = options;
-  visit_run(own, ReadMember{given});
+  visit_run(own, ReadMembers{given});
   require_savable(options.model);
   check_data(options);
   require_setting(own.shards <= own.batch, "`shards` ", own.shards,
@@ -284,8 +237,8 @@ std::string warmup_note(const TrainOptions& options) {
 nlohmann::ordered_json to_json(const TrainOptions& options) {
   const TrainSettings& own = options;
   nlohmann::ordered_json all = options.model->settings;
-  visit_run(own, WriteMember{all});
-  visit_text(options.corpus, WriteMember{all});
+  visit_run(own, WriteMembers{all});
+  visit_text(options.corpus, WriteMembers{all});
   if (find_built_in(own.data) != nullptr) {  // which is no file
     for (const char* name : {"validation", "newlines"}) all.erase(name);
   }
@@ -299,7 +252,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
   for (const Setting& setting : training_settings()) {
     const auto value = all.find(setting.name);
     if (value == all.end()) continue;
-    if (setting.silenced_by(all) ||
+    if (!setting.silenced_by(all).empty() ||
         (setting.traits.quiet && nlohmann::json(*value) == setting.standard.value))
       all.erase(value);
   }

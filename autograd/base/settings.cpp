@@ -20,33 +20,23 @@ std::errc parse_integer(std::string_view text, Number& number) {
   return error;
 }
 
-// A number of tokens in units of 1024 or 1024^2 as digits; any other text as it is.
-std::string without_unit(std::string_view text) {
-  const Index unit = text.ends_with('M')                          ? Index{1} << 20
-                     : text.ends_with('k') || text.ends_with('K') ? Index{1} << 10
-                                                                  : 1;
-  std::int32_t count = 0;
-  if (unit == 1 || parse_integer(text.substr(0, text.size() - 1), count) != std::errc{})
-    return std::string(text);
-  return std::to_string(count * unit);
-}
-
 // Converts the text that was given for the setting `name`.
 struct ValueOf {
   std::string name;
   std::string_view text;
 
   nlohmann::json operator()(const WholeRange& range) const {
-    const std::string digits = range.tokens ? without_unit(text) : std::string(text);
+    const int shift = !range.tokens                                ? 0
+                      : text.ends_with('M')                        ? 20
+                      : text.ends_with('k') || text.ends_with('K') ? 10
+                                                                   : 0;
     Index number = 0;
-    const std::errc error = parse_integer(std::string_view(digits), number);
+    const std::errc error = parse_integer(text.substr(0, text.size() - (shift > 0)), number);
     if (error == std::errc::invalid_argument)
       throw SettingError(name, " must be a whole number, is ", quoted(text));
-    if (error != std::errc{} || number < range.low || number > range.high) {
-      throw SettingError(name, " must be between ", range.low, " and ", range.high, ", is ",
-                         digits);
-    }
-    return number;
+    if (error != std::errc{} || number > (range.high >> shift) || (number << shift) < range.low)
+      throw SettingError(name, " must be between ", range.low, " and ", range.high, ", is ", text);
+    return number << shift;
   }
   nlohmann::json operator()(const Naturals&) const {
     std::uint64_t number = 0;
@@ -112,18 +102,19 @@ bool Setting::is_for(std::string_view owner) const {
   return only_for.empty() || std::ranges::find(only_for, owner) != only_for.end();
 }
 
-const Setting& Setting::of(std::string_view owner) const {
-  const auto row = std::ranges::find_if(
-      others, [&](const Setting& other) { return other.only_for.front() == owner; });
-  return row == others.end() ? *this : *row;
+const Default& Setting::standard_of(std::string_view owner) const {
+  for (const auto& [other, owners] : others) {
+    if (std::ranges::find(owners, owner) != owners.end()) return other;
+  }
+  return standard;
 }
 
-std::optional<std::string> Setting::silenced_by(const nlohmann::ordered_json& values) const {
+std::string Setting::silenced_by(const nlohmann::ordered_json& values) const {
   const std::optional<OnlyWhere>& where = traits.only_where;
-  if (!where || !values.contains(where->setting)) return std::nullopt;
-  std::string other = setting_text(values.at(std::string(where->setting)));
-  if ((other == where->value) != where->not_) return std::nullopt;
-  return other;
+  if (!where || !values.contains(where->setting)) return "";
+  const std::string other(where->setting), value = setting_text(values.at(other));
+  if ((value == where->value) != where->not_) return "";
+  return "has no effect with `" + other + "` " + value + ", which " + std::string(where->otherwise);
 }
 
 const Setting* find_setting(const SettingList& list, std::string_view name) {
@@ -151,7 +142,17 @@ void add_settings(SettingList& list, const SettingList& more, std::string_view o
       continue;
     }
     if (!same->only_for.empty()) same->only_for.emplace_back(owner);
-    same->others.push_back(std::move(row));
+    const auto alike = [&](const Default& other) {
+      return other.words == row.standard.words && other.value == row.standard.value;
+    };
+    if (alike(same->standard)) continue;
+    const auto other =
+        std::ranges::find_if(same->others, alike, &decltype(row.others)::value_type::first);
+    if (other == same->others.end()) {
+      same->others.push_back({row.standard, row.only_for});
+    } else {
+      other->second.emplace_back(owner);
+    }
   }
 }
 
@@ -161,52 +162,29 @@ SettingList together(const std::vector<SettingList>& lists) {
   return all;
 }
 
-namespace {
-
-// Words and the owners of whose setting they are true; no owner: all others.
-using WordsOf = std::vector<std::pair<std::string, std::vector<std::string>>>;
-
-// Groups the owners of a setting by their words; rows without words are left out.
-WordsOf group(const Setting& setting, const std::function<std::string(const Setting&)>& words_of) {
-  WordsOf groups;
-  const auto add = [&](const Setting& row, const std::vector<std::string>& owners) {
-    const std::string words = words_of(row);
-    if (words.empty()) return;
-    auto same = std::ranges::find(groups, words, &WordsOf::value_type::first);
-    if (same == groups.end()) same = groups.insert(same, {words, {}});
-    same->second.insert(same->second.end(), owners.begin(), owners.end());
-  };
-  // Owners that have no row of their own have that of the setting.
-  std::vector<std::string> first = setting.only_for;
-  for (const Setting& row : setting.others) std::erase(first, row.only_for.front());
-  add(setting, first);
-  for (const Setting& row : setting.others) add(row, row.only_for);
-  return groups;
-}
-
-}  // namespace
-
 std::string help_text(const Setting& setting) {
   std::string text = setting.help;
-  for (const auto& [help, owners] : group(setting, [](const Setting& row) { return row.help; })) {
-    if (help != setting.help) text += "; " + joined(owners) + ": " + help;
-  }
   if (const auto* const choices = std::get_if<Choices>(&setting.takes))
     text += " (" + joined(choices->names) + ")";
   const auto* const range = std::get_if<WholeRange>(&setting.takes);
   if (range != nullptr && range->tokens) text += " (1k is 1024, 1M is 1024k)";
-  WordsOf defaults = group(setting, [](const Setting& row) { return row.standard.words; });
-  if (!defaults.empty()) {
-    // First the one that most owners have, which are not named.
-    std::ranges::stable_sort(defaults, [](const auto& a, const auto& b) {
-      return !b.second.empty() && (a.second.empty() || a.second.size() > b.second.size());
-    });
-    std::string others;
-    for (std::size_t i = 1; i < defaults.size(); ++i) {
-      others += (i == 1 ? "" : "; ") + defaults[i].first + " with " + joined(defaults[i].second);
-    }
-    text += "; default " + defaults.front().first + (others.empty() ? "" : " (" + others + ")");
+  auto defaults = setting.others;
+  defaults.insert(defaults.begin(), {setting.standard, setting.only_for});
+  for (const auto& [other, owners] : setting.others) {
+    for (const std::string& owner : owners) std::erase(defaults.front().second, owner);
   }
+  std::erase_if(defaults, [](const auto& other) { return other.first.words.empty(); });
+  // First the one that most owners have, or all others, which are not named.
+  std::ranges::stable_sort(defaults, [](const auto& a, const auto& b) {
+    return !b.second.empty() && (a.second.empty() || a.second.size() > b.second.size());
+  });
+  std::string others;
+  for (const auto& [other, owners] : defaults) {
+    if (&other != &defaults.front().first)
+      others += (others.empty() ? " (" : "; ") + other.words + " with " + joined(owners);
+  }
+  if (!defaults.empty())
+    text += "; default " + defaults.front().first.words + others + (others.empty() ? "" : ")");
   const bool shown = !setting.standard.value.is_null() && !setting.traits.bare;
   return shown ? text + " [" + setting_text(setting.standard.value) + "]" : text;
 }
@@ -243,7 +221,7 @@ nlohmann::json Given::get(std::string_view name) const {
   const Setting* const setting = find_setting(*known_, name);
   if (setting == nullptr || !(owner_.empty() || setting->is_for(owner_)))
     throw std::logic_error("`" + std::string(name) + "` is no setting of " + owner_);
-  const Default& standard = setting->of(owner_).standard;
+  const Default& standard = setting->standard_of(owner_);
   return standard.rule ? standard.rule(*this) : standard.value;
 }
 

@@ -124,7 +124,7 @@ Default of_owner(const nlohmann::json& value);
 /// any other one.
 struct OnlyWhere {
   std::string_view setting, value;
-  std::string_view otherwise;  ///< effect of a value that does not hold: "rotates nothing"
+  std::string_view otherwise;  ///< effect of the other value: "rotates nothing"
   bool not_ = false;
 };
 
@@ -148,18 +148,18 @@ struct Setting {
   Default standard = {};
   Traits traits = {};
   std::vector<std::string> only_for = {};  ///< attentions, corpora or optimizers; empty: all
-  /// Rows of owners for which the setting does something else, or has another default.
-  std::vector<Setting> others = {};
+  /// Defaults of owners with others than `standard`, and these owners.
+  std::vector<std::pair<Default, std::vector<std::string>>> others = {};
 
   /// Returns true if the attention, corpus or optimizer `owner` has the setting.
   bool is_for(std::string_view owner) const;
-  /// The row of that owner.
-  const Setting& of(std::string_view owner) const;
+  /// The default that the setting has for `owner`.
+  const Default& standard_of(std::string_view owner) const;
   /// Converts the text that was given for the setting. Throws SettingError.
   nlohmann::json value(std::string_view text) const { return parse_value(name, takes, text); }
-  /// The value that another setting has in `values` and beside which this one has no effect, if
-  /// there is one. A setting that `values` lack silences no other.
-  std::optional<std::string> silenced_by(const nlohmann::ordered_json& values) const;
+  /// The setting in `values` beside which this one has no effect, and why: "has no effect with
+  /// `canon` off, which convolves nothing"; empty if there is none.
+  std::string silenced_by(const nlohmann::ordered_json& values) const;
 };
 
 using SettingList = std::vector<Setting>;
@@ -169,7 +169,8 @@ const Setting* find_setting(const SettingList& list, std::string_view name);
 /// The rows, of which those without a scope get this one.
 SettingList settings_in(Scope scope, SettingList rows);
 /// Appends settings that only `owner` has; "": all owners have them. A setting that the list
-/// already has gets a row for `owner`. Throws std::logic_error if the two accept different values.
+/// already has gets a default for `owner`. Throws std::logic_error if the two accept different
+/// values.
 void add_settings(SettingList& list, const SettingList& more, std::string_view owner = "");
 /// Joins lists in order.
 SettingList together(const std::vector<SettingList>& lists);
@@ -232,6 +233,35 @@ class Given {
   const SettingList* known_;
   std::string owner_;
   nlohmann::ordered_json values_ = nlohmann::ordered_json::object();
+};
+
+// Visitors of a struct of settings. A function calls `visit(member, row)` for each member and, if
+// the member is an enumeration, `visit(member, row, names)`, so that one place says all of it.
+
+/// Appends the rows to `all`.
+struct ListRows {
+  SettingList& all;
+
+  void operator()(const auto&, const Setting& row, const auto&...) const { all.push_back(row); }
+};
+/// Sets each member to the value of its setting.
+struct ReadMembers {
+  const Given& given;
+
+  template <class Value>
+  void operator()(Value& member, const Setting& row) const {
+    if constexpr (std::same_as<Value, bool>) {
+      member = given.on(row.name);
+    } else if constexpr (requires { Value::parse(std::string_view()); }) {
+      member = Value::parse(given.text(row.name));
+    } else {
+      member = given.get(row.name).get<Value>();
+    }
+  }
+  template <class Value, std::size_t count>
+  void operator()(Value& member, const Setting& row, const Named<Value> (&names)[count]) const {
+    member = given.chosen(row.name, names);
+  }
 };
 
 }  // namespace headcount

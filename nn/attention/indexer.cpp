@@ -60,26 +60,23 @@ void Indexer::learn(const Picks& picks, const Memory& memory) const {
 }
 
 SettingList index_settings(Index topk) {
-  return {
-      {"index-heads",
-       "heads of the indexer",
-       WholeRange{1},
-       {"half of heads", [](const Given& v) { return std::max<Index>(1, v.whole("heads") / 2); }}},
-      {"index-head-dim",
-       "dimensions per head of the indexer, of which RoPE rotates rope-dim",
-       WholeRange{1},
-       {"half of head-dim, or rope-dim if that is more",
-        [](const Given& v) {
-          return std::max({Index{2}, v.whole("head-dim") / 4 * 2, v.whole("rope-dim")});
-        }}},
-      {"index-topk",
-       "rows that a token reads, tokens or compressed rows, those with the greatest scores of "
-       "the indexer",
-       WholeRange{1}, of_owner(topk)},
-      {"index-loss",
-       "weight of the loss that trains the indexer, its divergence from the weights of "
-       "attention; 0: the indexer stays random",
-       NumberRange{0}, 1.0}};
+  return {{"index-heads", "heads of the indexer", WholeRange{1},
+           Default("half of heads",
+                   [](const Given& v) { return std::max<Index>(1, v.whole("heads") / 2); })},
+          {"index-head-dim", "dimensions per head of the indexer, of which RoPE rotates rope-dim",
+           WholeRange{1},
+           Default("half of head-dim, or rope-dim if that is more",
+                   [](const Given& v) {
+                     return std::max({Index{2}, v.whole("head-dim") / 4 * 2, v.whole("rope-dim")});
+                   })},
+          {"index-topk",
+           "rows that a token reads, tokens or compressed rows, those with the greatest scores of "
+           "the indexer",
+           WholeRange{1}, of_owner(topk)},
+          {"index-loss",
+           "weight of the loss that trains the indexer, its divergence from the weights of "
+           "attention; 0: the indexer stays random",
+           NumberRange{0}, 1.0}};
 }
 
 void require_index_width(const AttentionPlan& plan) {

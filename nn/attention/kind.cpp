@@ -95,68 +95,70 @@ nlohmann::json width_of_head(const Given& values, Index factor) {
   return factor * (dim / heads);
 }
 
-// Settings of all kinds.
-const SettingList& layer_settings() {
-  static const SettingList rows = {
-      {"heads", "query heads of each layer", WholeRange{1}, 4},
-      {"head-dim",
-       "dimensions per head",
-       WholeRange{1},
-       {"dim / heads", [](const Given& v) { return width_of_head(v, 1); }}},
-      {"gate", "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))", kOnOff, "off"},
-      {"output-projection",
-       "multiply the concatenated heads by o_proj; off: they are the layer's output", kOnOff, "on"},
-      {"qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE", kOnOff, "off"},
-      {"score-scale",
-       "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none (1), "
-       "qk-norm (q and k normalised to unit length), row-norm (each row of scores divided by its "
-       "norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number",
-       parsed<ScoreScale>(), ScoreScale().text()},
-      {"score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none",
-       NumberRange{0, 1e6}, 0.0},
-      {"sinks",
-       "add a learned score per head to each softmax that no value answers, so that a head may "
-       "read nothing",
-       kOnOff, "off"},
-      {"window",
-       "sliding window: latest tokens that each token attends to, itself included; 0: all",
-       tokens(0), 0},
-      {"canon",
-       "Canon layers, short causal convolutions that are added to their input: letters of A (the "
-       "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
-       "layer) and D (its gate and up), or off",
-       parsed<CanonPlaces>(), "off"},
-      {"canon-taps",
-       "length in tokens of the convolutions of canon, the token itself included",
-       WholeRange{1},
-       4,
-       {.only_where = OnlyWhere{"canon", "off", "convolves nothing", true}}},
-      {"value-residual",
-       "share of the first layer's values in the values of each later layer; 0.5: their mean",
-       kFraction, 0.0},
-      {"rope-layout",
-       "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
-       "(interleaved)",
-       kRotaryLayouts, of_owner("half"), kOnlyRotary},
-      {"rope-theta", "base of the RoPE frequencies, theta", NumberRange{1}, 10000.0, kOnlyRotary}};
-  return rows;
+template <class Visit>
+void visit_layer(LayerSettings& s, const Visit& visit) {
+  visit(s.heads, {"heads", "query heads of each layer", WholeRange{1}, 4});
+  visit(s.head_dim, {"head-dim", "dimensions per head", WholeRange{1},
+                     Default("dim / heads", [](const Given& v) { return width_of_head(v, 1); })});
+  visit(s.gate, {"gate", "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))", kOnOff,
+                 "off"});
+  visit(s.output_projection,
+        {"output-projection",
+         "multiply the concatenated heads by o_proj; off: they are the layer's output", kOnOff,
+         "on"});
+  visit(s.qk_norm, {"qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE",
+                    kOnOff, "off"});
+  visit(s.score_scale,
+        {"score-scale",
+         "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none "
+         "(1), qk-norm (q and k normalised to unit length), row-norm (each row of scores divided "
+         "by its norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number",
+         parsed<ScoreScale>(), ScoreScale().text()});
+  visit(s.score_cap,
+        {"score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none",
+         NumberRange{0, 1e6}, 0.0});
+  visit(s.sinks,
+        {"sinks",
+         "add a learned score per head to each softmax that no value answers, so that a head may "
+         "read nothing",
+         kOnOff, "off"});
+  visit(s.window,
+        {"window",
+         "sliding window: latest tokens that each token attends to, itself included; 0: all",
+         tokens(0), 0});
+  visit(s.canon,
+        {"canon",
+         "Canon layers, short causal convolutions that are added to their input: letters of A (the "
+         "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
+         "layer) and D (its gate and up), or off",
+         parsed<CanonPlaces>(), "off"});
+  visit(s.canon_taps,
+        {"canon-taps", "length in tokens of the convolutions of canon, the token itself included",
+         WholeRange{1}, 4,
+         Traits{.only_where = OnlyWhere{"canon", "off", "convolves nothing", true}}});
+  visit(s.value_residual,
+        {"value-residual",
+         "share of the first layer's values in the values of each later layer; 0.5: their mean",
+         kFraction, 0.0});
+  visit(s.rotary_layout,
+        {"rope-layout",
+         "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
+         "(interleaved)",
+         kRotaryLayouts, of_owner("half"), kOnlyRotary},
+        kRotaryLayouts);
+  visit(s.rope_theta, {"rope-theta", "base of the RoPE frequencies, theta", NumberRange{1}, 10000.0,
+                       kOnlyRotary});
 }
 
-LayerSettings read_layer(const Given& given) {
-  return {.heads = given.whole("heads"),
-          .head_dim = given.whole("head-dim"),
-          .gate = given.on("gate"),
-          .output_projection = given.on("output-projection"),
-          .qk_norm = given.on("qk-norm"),
-          .score_scale = ScoreScale::parse(given.text("score-scale")),
-          .score_cap = given.number("score-cap"),
-          .sinks = given.on("sinks"),
-          .window = given.whole("window"),
-          .canon = CanonPlaces::parse(given.text("canon")),
-          .canon_taps = given.whole("canon-taps"),
-          .value_residual = given.number("value-residual"),
-          .rotary_layout = given.chosen("rope-layout", kRotaryLayouts),
-          .rope_theta = given.number("rope-theta")};
+// Settings of all kinds.
+const SettingList& layer_settings() {
+  static const SettingList rows = [] {
+    SettingList all;
+    LayerSettings layer;
+    visit_layer(layer, ListRows{all});
+    return all;
+  }();
+  return rows;
 }
 
 // Settings of a layer of `kind`, all with values.
@@ -185,7 +187,9 @@ const SettingList& attention_settings() {
 AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                                 const LayerPlace& place) {
   const Given settings = settled(kind, given, place);
-  AttentionPlan plan(kind, read_layer(settings), place, settings);
+  LayerSettings common;
+  visit_layer(common, ReadMembers{settings});
+  AttentionPlan plan(kind, common, place, settings);
   plan.rotary = plan.rotary && kind.rotates;
   if (plan.norm_epsilon == 0) plan.norm_epsilon = kind.norm_epsilon;
   require_setting(kind.attends || !plan.sinks, "`sinks` are scores of a softmax, and ", kind.name,

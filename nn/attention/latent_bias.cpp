@@ -36,11 +36,9 @@ class LatentBiasAttention : public Attention {
 };
 
 SettingList settings() {
-  return {{"latent-dim",
-           "dimensions of z per head; the product z.z is added to q.k",
-           WholeRange{1},
-           {"head-dim / 2",
-            [](const Given& v) { return std::max<Index>(1, v.whole("head-dim") / 2); }}}};
+  return {{"latent-dim", "dimensions of z per head; the product z.z is added to q.k", WholeRange{1},
+           Default("head-dim / 2",
+                   [](const Given& v) { return std::max<Index>(1, v.whole("head-dim") / 2); })}};
 }
 
 }  // namespace

@@ -243,11 +243,9 @@ std::optional<CountedForm> merged(const AttentionPlan& c) {
 SettingList settings() {
   const WholeRange any = {1};
   return {shared_setting("rope-layout", of_owner("interleaved")),
-          {"kv-rank",
-           "width of the KV latent that is cached per token",
-           any,
-           {"2 head-dim - rope-dim",
-            [](const Given& v) { return 2 * v.whole("head-dim") - v.whole("rope-dim"); }}},
+          {"kv-rank", "width of the KV latent that is cached per token", any,
+           Default("2 head-dim - rope-dim",
+                   [](const Given& v) { return 2 * v.whole("head-dim") - v.whole("rope-dim"); })},
           shared_setting("rope-dim", half_of_head()),
           shared_setting("q-rank", of_owner(0)),
           {"nope-dim", "dimensions of q and k per head without RoPE, beside rope-dim", any,

@@ -71,10 +71,8 @@ SettingList settings() {
   const WholeRange factors = {1, 1 << 20};  // at most the greatest width of a model
   return {{"kv-factors", "rank of k, and of v: number of products of factors that are averaged",
            factors, 2},
-          {"q-factors",
-           "rank of q: number of products of factors that are averaged",
-           factors,
-           {"3 kv-factors", [](const Given& v) { return 3 * v.whole("kv-factors"); }}}};
+          {"q-factors", "rank of q: number of products of factors that are averaged", factors,
+           Default("3 kv-factors", [](const Given& v) { return 3 * v.whole("kv-factors"); })}};
 }
 
 }  // namespace

@@ -144,17 +144,15 @@ SettingList settings() {
       shared_setting("rope-layout", of_owner("interleaved")),
       shared_setting("q-rank", half_of_dim()),
       shared_setting("rope-dim", half_of_head()),
-      {"o-groups",
-       "groups of heads whose outputs are projected apart before o_b_proj joins them",
+      {"o-groups", "groups of heads whose outputs are projected apart before o_b_proj joins them",
        WholeRange{1},
-       {"2, or 1 if heads is odd",
-        [](const Given& v) { return v.whole("heads") % 2 == 0 ? 2 : 1; }},
+       Default("2, or 1 if heads is odd",
+               [](const Given& v) { return v.whole("heads") % 2 == 0 ? 2 : 1; }),
        of_output},
-      {"o-rank",
-       "width that each group of heads is projected to",
-       WholeRange{1},
-       {"dim / o-groups",
-        [](const Given& v) { return std::max<Index>(1, v.whole("dim") / v.whole("o-groups")); }},
+      {"o-rank", "width that each group of heads is projected to", WholeRange{1},
+       Default(
+           "dim / o-groups",
+           [](const Given& v) { return std::max<Index>(1, v.whole("dim") / v.whole("o-groups")); }),
        of_output}};
 }
 

@@ -106,7 +106,8 @@ TEST(IdleSetting, IsOneThatTheOthersOfItsLayerLeaveWithoutEffect) {
     return idle_setting(spec, plan_with({{"attention", spec}, {"positions", positions}}));
   };
   EXPECT_EQ(idle("mha:canon-taps=9"),
-            "`canon-taps` 9 in mha:canon-taps=9 convolves nothing: `canon` is off");
+            "`canon-taps` 9 in mha:canon-taps=9 has no effect with `canon` off, which convolves "
+            "nothing");
   EXPECT_EQ(idle("mha:canon=B:canon-taps=9"), "");
   EXPECT_EQ(idle("mha:rope-theta=5"), "");
   const std::string theta = "rotates nothing: the layer has no rotary positions";

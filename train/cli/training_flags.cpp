@@ -223,12 +223,8 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
       if (line.setting("sweep")) by += " or --sweep";
       return changes_nothing(setting.name, text, by);
     }
-    if (const std::optional<std::string> other = setting.silenced_by(all.front())) {
-      const OnlyWhere& where = *setting.traits.only_where;
-      return "has no effect with --" + std::string(where.setting) + " " + *other + ", which " +
-             std::string(where.otherwise);
-    }
-    return no_effect(setting, chosen_by(setting, runs));
+    const std::string why = setting.silenced_by(all.front());
+    return why.empty() ? no_effect(setting, chosen_by(setting, runs)) : as_flags(why);
   });
 }
 

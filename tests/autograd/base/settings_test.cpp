@@ -93,9 +93,8 @@ TEST(SettingOfEachType, TakesItsRangeAndNothingElse) {
            {"count",
             "be a whole number",
             {"", "ten", "1.5", "1e2", " 5", "5 ", "+5", "0x10", "5,6", "nan"}},
-           {"length",
-            "be a whole number",
-            {"k", "1.5k", "1kk", "1m", "k1", "1 k", "1G", "99999999999k"}},
+           {"length", "be a whole number", {"k", "1.5k", "1kk", "1m", "k1", "1 k", "1G"}},
+           {"length", "be between 1 and 16777216", {"17M", "0k", "99999999999k"}, false},
            {"seed",
             "be a whole number from 0 to 2^64 - 1",
             {"18446744073709551616", kTooLarge, "-1", "1.0", "x", ""}},
@@ -109,7 +108,6 @@ TEST(SettingOfEachType, TakesItsRangeAndNothingElse) {
       EXPECT_EQ(e.error_of(setting, text),
                 "`" + setting + "` must " + must + ", is " + (quotes ? "'" + text + "'" : text));
   }
-  EXPECT_EQ(e.error_of("length", "17M"), "`length` must be between 1 and 16777216, is 17825792");
   EXPECT_TRUE(find_setting(example_settings(), "tie")->traits.bare);
   EXPECT_FALSE(find_setting(example_settings(), "bias")->traits.bare);
 }

@@ -74,7 +74,8 @@ const BadCase kUsages[] = {
      "no earlier layer keeps rows with a window of 5 tokens"},
     {"+ --layers 1 --value-residual 0.5", "no layer after the first has it; leave it 0"},
     {"+ --attention mha:canon-taps=9",
-     "--canon-taps 9 in mha:canon-taps=9 convolves nothing: --canon is off; leave it out"},
+     "--canon-taps 9 in mha:canon-taps=9 has no effect with --canon off, which convolves nothing; "
+     "leave it out"},
     {"+ --canon-taps 7", "--canon-taps has no effect with --canon off"},
     {"+ --canon AE", "--canon: 'AE' is not off or letters of A, B, C and D"},
     {"+ --canon=", "--canon"},
