@@ -258,8 +258,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     return std::ranges::find(known, name) == known.end() ? "" : name;
   };
   CommandLine line;
+  const auto left_out = std::ranges::find(flags, true, &Flag::left_out);
   for (std::size_t at = 0; at < arguments.size(); ++at) {
-    const std::string word = arguments[at] == "-h" ? "--help" : arguments[at];
+    std::string word = arguments[at] == "-h" ? "--help" : arguments[at];
+    if (left_out != flags.end() && !word.starts_with('-'))
+      word = "--" + left_out->name + "=" + word;
     const std::string name = flag_in(word);
     if (name.empty()) throw unknown_flag(arguments, at, known, hint);
     const Setting* const setting = find_setting(settings, name);
@@ -350,11 +353,8 @@ Given flags_given(const Call& call) {
 }
 
 int run_command(const Command& command, const std::vector<std::string>& arguments, Ranks& ranks) {
-  std::vector<std::string> words = arguments;
-  if (!command.words.empty() && !words.empty() && !words.front().starts_with('-'))
-    words.insert(words.begin(), "--" + command.words);
   const SettingList settings = command.settings();
-  const CommandLine line = parse_command_line(words, command.help, settings, command.flags);
+  const CommandLine line = parse_command_line(arguments, command.help, settings, command.flags);
   if (line.has("help")) return 0;
   return command.run({line, settings, output_format(line), arguments, ranks});
 }

@@ -22,7 +22,8 @@ class UsageError : public Error {
 struct Flag {
   std::string name, help;
   bool takes_value = false;
-  bool several = false;  ///< may be given more than once, and be followed by several words
+  bool several = false;   ///< may be given more than once, and be followed by several words
+  bool left_out = false;  ///< words that follow no flag are values of this one
 };
 
 /// Texts for the help of a subcommand.
@@ -131,8 +132,7 @@ struct Command {
   SettingList (*settings)();
   std::vector<Flag> flags;
   int (*run)(const Call& call);
-  bool shared = false;     ///< ranks share its work, and rank 0 alone writes results
-  std::string words = {};  ///< flag that may be left out before the first arguments
+  bool shared = false;  ///< ranks share its work, and rank 0 alone writes results
 };
 
 /// Parses `arguments`, those after the command's name, and runs it, or prints its help. Throws what

@@ -248,7 +248,7 @@ int cost_command(const Call& call) {
   if (line.has("report")) {
     ReportPart part;
     part.title = answer.title;
-    part.table = answer.text;
+    part.table = [&](Format format, std::size_t) { return answer.text(format); };
     part.data = {{"cost", answer.figures}};
     write_file_durably(line.get("report"), report_page({part}));
   }

@@ -59,9 +59,7 @@ const Command kDataCommand = {
      "  headcount data recall --pairs 2 --seed 7\n"
      "  headcount data tales --tokens 1M > tales.txt\n"},
     data_settings,
-    {{"data", "built-in text to print; --data may be left out before its name", true}},
-    data_command,
-    false,
-    "data"};
+    {{"data", "built-in text to print; --data may be left out before its name", true, false, true}},
+    data_command};
 
 }  // namespace headcount

@@ -28,7 +28,6 @@ ReportPart part_of_results(const std::string& file) {
 
 int report_command(const Call& call) {
   const CommandLine& line = call.line;
-  const Format format = call.format;
   line.required("from", "name run folders that headcount train made, or results.json files");
   const std::vector<std::string> sources = line.all("from");
   for (const std::string& source : sources) check_path("from", source);
@@ -56,12 +55,12 @@ int report_command(const Call& call) {
     write_file_durably(out / "curves.csv", curves_csv(curves));
   }
   write_file_durably(page, report_page(parts));
-  if (format == Format::json || format == Format::csv) {
-    std::cout << (format == Format::json ? curves.dump(2) + "\n" : curves_csv(curves));
+  if (call.format == Format::json || call.format == Format::csv) {
+    std::cout << (call.format == Format::json ? curves.dump(2) + "\n" : curves_csv(curves));
     return 0;
   }
   for (const ReportPart& part : parts) {
-    std::cout << part.table(format);
+    std::cout << part.table(call.format, table_width(line));
     if (!part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';
   }
   std::cout << "report " << page.string() << '\n';
@@ -80,15 +79,14 @@ const Command kReportCommand = {
     {{"from",
       "one or more run folders, whose runs may still be training, or results.json files of "
       "comparisons; --from may be left out before them",
-      true, true},
+      true, true, true},
      {"out",
       "folder for report.html, curves.json and curves.csv, default runs/report; or a file "
       "FILE.html "
       "for the page alone",
       true},
-     kFormatFlag},
-    report_command,
-    false,
-    "from"};
+     kFormatFlag,
+     kWideFlag},
+    report_command};
 
 }  // namespace headcount

@@ -168,12 +168,16 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
                              "learned", "paired_difference_mean", "paired_difference_text_ci95",
                              "steps_to_reference_loss_median"});
   }
-  if (result.question.metric != Metric::loss) keys.push_back("cost_median");
+  std::vector<std::string_view> rare({"pareto", "train_tokens_per_second", "bits_per_character",
+                                      "paired_difference_text_ci95", "params", "learned",
+                                      "excess_over_entropy", "steps_to_reference_loss_median"});
+  if (result.question.metric != Metric::loss) {
+    keys.push_back("cost_median");
+    rare.insert(rare.end(), {"paired_difference_mean", "val_loss_mean"});
+  }
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});
-  std::string text =
-      narrow_table(selected(comparison_columns(result), keys), result.variants, format, width,
-                   {"pareto", "train_tokens_per_second", "bits_per_character",
-                    "paired_difference_text_ci95", "params", "learned", "excess_over_entropy"});
+  std::string text = narrow_table(selected(comparison_columns(result), keys), result.variants,
+                                  format, width, rare);
   if (format == Format::markdown) text += '\n';
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";

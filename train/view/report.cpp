@@ -43,7 +43,7 @@ std::string section(const ReportPart& part, bool alone) {
   out +=
       "</div>\n<h2>Results</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
       "aria-label=\"Results\">" +
-      element("pre", part.table(Format::text)) + "</div>\n";
+      element("pre", part.table(Format::text, 0)) + "</div>\n";
   for (const std::string& note : part.notes) out += "<p class=\"note\">" + escaped(note) + "</p>\n";
   return out + "</section>\n";
 }
@@ -64,7 +64,9 @@ ReportPart comparison_part(const Json& results, bool can_try) {
   part.title = (named ? "Attention compared: " : "") + names_or_count(specs, "attention") +
                (named ? "" : " compared");
   part.verdict = results.at("verdict").at("text");
-  part.table = [read](Format format) { return results_table(read, format); };
+  part.table = [read](Format format, std::size_t width) {
+    return results_table(read, format, width);
+  };
   // As they were written: files of earlier versions lack what their notes were made of.
   for (const Json* notes : {&results.at("verdict"), &results})
     for (const Json& note : notes->at("notes")) part.notes.push_back(note);
@@ -78,7 +80,9 @@ ReportPart runs_part(const Json& curves) {
   ReportPart part;
   part.title =
       (names.size() == 1 ? "Training run: " : "Training runs: ") + names_or_count(names, "run");
-  part.table = [curves](Format format) { return runs_table(curves, format); };
+  part.table = [curves](Format format, std::size_t width) {
+    return runs_table(curves, format, width);
+  };
   part.data = curves;
   return part;
 }

@@ -20,11 +20,12 @@ inline constexpr const char* kTrainingPage = "headcount.html";
 
 /// A section of a report.
 struct ReportPart {
-  std::string title;                         ///< "Attention compared: mha and mqa"
-  std::string verdict;                       ///< sentence; empty for training runs
-  std::function<std::string(Format)> table;  ///< as in a terminal, text or Markdown
-  std::vector<std::string> notes;            ///< sentences below the table
-  nlohmann::ordered_json data;               ///< what report.js draws from
+  std::string title;    ///< "Attention compared: mha and mqa"
+  std::string verdict;  ///< sentence; empty for training runs
+  /// As in a terminal, text or Markdown, at most so wide if that is not 0.
+  std::function<std::string(Format, std::size_t width)> table;
+  std::vector<std::string> notes;  ///< sentences below the table
+  nlohmann::ordered_json data;     ///< what report.js draws from
 };
 
 /// Section on a comparison from its results.json, also of earlier versions. With `can_try` it

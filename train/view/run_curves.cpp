@@ -143,11 +143,11 @@ Json read_runs(const std::vector<std::string>& folders) {
   return {{"runs", std::move(runs)}};
 }
 
-std::string runs_table(const Json& curves, Format format) {
+std::string runs_table(const Json& curves, Format format, std::size_t width) {
   const std::vector<Json> runs = curves.at("runs");
   std::vector<Column<Json>> columns;
   const auto add = [&](const char* heading, int decimals, const auto& value, bool words = false) {
-    columns.push_back({heading, "", {}, value, words, 0, decimals});
+    columns.push_back({heading, heading, {}, value, words, 0, decimals});
   };
   const auto of = [](const char* key) { return [key](const Json& run) { return run.at(key); }; };
   add("run", 0, of("run"), true);
@@ -166,7 +166,7 @@ std::string runs_table(const Json& curves, Format format) {
       return share.is_number() ? Json(100 * share.get<double>()) : share;
     });
   }
-  return text_table(columns, runs, format);
+  return narrow_table(columns, runs, format, width, {"context", "seed", "params", "attention"});
 }
 
 std::string curves_csv(const Json& curves) {

@@ -86,9 +86,21 @@ TEST_F(ReportCommand, TakesThePlaceOfAnEarlierReportOnly) {
 }
 
 TEST_F(ReportCommand, WritesThePageAloneToAFile) {
-  const ProgramResult result = folder_->headcount("report --from a --out page.html");
-  EXPECT_TRUE(result.out.ends_with("report page.html\n")) << result.out << result.err;
-  EXPECT_NE(folder_->contents("page.html").find("Training run: a"), std::string::npos);
+  for (const char* words : {"--from a --out page.html", "--out page.html a"}) {
+    const ProgramResult result = folder_->headcount("report " + std::string(words));
+    EXPECT_TRUE(result.out.ends_with("report page.html\n")) << result.out << result.err;
+    EXPECT_NE(folder_->contents("page.html").find("Training run: a"), std::string::npos);
+    std::filesystem::remove(*folder_ / "page.html");
+  }
+}
+
+TEST_F(ReportCommand, LeavesColumnsOutOfANarrowTable) {
+  const std::string line = "COLUMNS=60 \"$headcount\" report a --out page.html";
+  const std::string narrow = folder_->shell(line).out;
+  EXPECT_NE(narrow.find("left out, see --wide: context; seed"), std::string::npos) << narrow;
+  const std::string wide = folder_->shell(line + " --wide").out;
+  EXPECT_EQ(wide.find("left out"), std::string::npos) << wide;
+  EXPECT_NE(folder_->contents("page.html").find("context  seed"), std::string::npos);
 }
 
 TEST_F(ReportCommand, RefusesWhatIsNoRun) {
