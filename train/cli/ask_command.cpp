@@ -10,7 +10,6 @@
 #include "models/sampling.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
-#include "train/cli/use_threads.h"
 
 namespace headcount {
 
@@ -155,8 +154,7 @@ int ask_command(const Call& call) {
   const Given given = flags_given(call);
   if (line.has("text") && given.has("questions"))
     throw UsageError("--questions counts those of the model's text; leave it out beside --text");
-  use_threads(given);
-  const LoadedRun run = load_named_run(line);
+  const LoadedRun run = load_named_run(call);
   const std::vector<Answered> answers = answers_of(line, run, given);
   Json all = Json::array();
   for (const Answered& answered : answers) all.push_back(to_json(answered, run.vocabulary));

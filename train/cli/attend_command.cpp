@@ -8,7 +8,6 @@
 #include "models/checkpoint/durable.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
-#include "train/cli/use_threads.h"
 
 namespace headcount {
 
@@ -182,8 +181,7 @@ int attend_command(const Call& call) {
     throw UsageError(
         "--cache-recent does not apply to maps, whose rows are rounded at once; "
         "leave it out");
-  use_threads(given);
-  const LoadedRun run = load_named_run(line);
+  const LoadedRun run = load_named_run(call);
   const std::vector<std::int32_t> tokens = prompt_of(line, run);
   const std::vector<ShownLayer> layers =
       shown_layers(attention_maps(*run.model, tokens,

@@ -18,6 +18,7 @@
 #include "data/built_in.h"
 #include "models/attention_spec.h"
 #include "train/cli/progress.h"
+#include "train/cli/use_threads.h"
 
 namespace headcount {
 
@@ -257,8 +258,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
     return std::ranges::find(known, name) == known.end() ? "" : name;
   };
-  CommandLine line;
   const auto left_out = std::ranges::find(flags, true, &Flag::left_out);
+  CommandLine line;
   for (std::size_t at = 0; at < arguments.size(); ++at) {
     std::string word = arguments[at] == "-h" ? "--help" : arguments[at];
     if (left_out != flags.end() && !word.starts_with('-'))
@@ -352,10 +353,23 @@ Given flags_given(const Call& call) {
   return given;
 }
 
+Setting threads_setting() {
+  return {"threads",
+          "CPU threads to use; 0: one per processor. Results do not depend on it",
+          WholeRange{0, 1024},
+          0,
+          {.scope = Scope::run}};
+}
+
 int run_command(const Command& command, const std::vector<std::string>& arguments, Ranks& ranks) {
   const SettingList settings = command.settings();
   const CommandLine line = parse_command_line(arguments, command.help, settings, command.flags);
   if (line.has("help")) return 0;
+  if (find_setting(settings, "threads") != nullptr) {
+    Given given(settings);
+    if (const std::string* const text = line.setting("threads")) given.put("threads", *text);
+    use_threads(given.whole("threads"));
+  }
   return command.run({line, settings, output_format(line), arguments, ranks});
 }
 

@@ -135,8 +135,12 @@ struct Command {
   bool shared = false;  ///< ranks share its work, and rank 0 alone writes results
 };
 
-/// Parses `arguments`, those after the command's name, and runs it, or prints its help. Throws what
-/// parse_command_line, output_format and the command throw.
+/// The setting `threads`, which run_command applies.
+Setting threads_setting();
+
+/// Parses `arguments`, those after the command's name, and runs it with the number of threads that
+/// they name, or prints its help. Throws what parse_command_line, output_format, use_threads and
+/// the command throw.
 int run_command(const Command& command, const std::vector<std::string>& arguments, Ranks& ranks);
 
 /// Copies into `given` the flags that it knows as settings; they replace its values. Throws

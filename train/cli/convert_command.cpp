@@ -14,7 +14,6 @@
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/cli/training_flags.h"
-#include "train/cli/use_threads.h"
 #include "train/evaluation.h"
 #include "train/run/place.h"
 #include "train/table.h"
@@ -126,7 +125,7 @@ void save(const fs::path& out, const LanguageModel& model, const Vocabulary& voc
 
 int convert_command(const Call& call) {
   const CommandLine& line = call.line;
-  const Given given = flags_given(call);
+  flags_given(call);  // refuses sizes that an attention's word gives and no conversion changes
   for (const char* flag : {"from", "out"}) line.required(flag, "see headcount convert --help");
   if (line.setting("attention") == nullptr)
     throw UsageError("--attention is missing; name the one to convert to, such as gqa2");
@@ -134,9 +133,8 @@ int convert_command(const Call& call) {
   if (!out.has_filename()) out = out.parent_path();  // "runs/a/" is "runs/a"
   check_out_folder(out);
   if (fs::exists(fs::symlink_status(out))) refuse_old(out);
-  use_threads(given);
 
-  const LoadedRun run = load_named_run(line);
+  const LoadedRun run = load_named_run(call);
   std::optional<Corpus> text;
   if (run.options || line.has("data")) text = load_eval_text(line, run);
   Given wanted = for_another_attention(Given(model_settings(), run.model->plan()->settings));

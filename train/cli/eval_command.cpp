@@ -14,7 +14,6 @@
 #include "models/cost.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
-#include "train/cli/use_threads.h"
 #include "train/evaluation.h"
 #include "train/run/provenance.h"
 #include "train/units.h"
@@ -88,8 +87,8 @@ SettingList eval_settings() {
 }
 
 // The run that --from names, with the setting `window` in place of its model's windows.
-LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
-  LoadedRun run = load_named_run(line);
+LoadedRun load_run_with_window(const Call& call, const Given& given) {
+  LoadedRun run = load_named_run(call);
   if (!given.has("window")) return run;
   const ModelPlan& plan = run.model->plan();
   const Index window = given.whole("window");
@@ -149,14 +148,10 @@ int eval_command(const Call& call) {
   Ranks& ranks = call.ranks;
   const Given given = flags_given(call);
   const CacheRounding rounding = read_rounding(given);
-  const Precision precision = read_precision(given);
-  require_fast(precision, "choose f32");
   if (line.has("logits")) check_logits_file(line.get("logits"));
-  use_threads(given);
 
-  const LoadedRun run = load_run_with_window(line, given);
+  const LoadedRun run = load_run_with_window(call, given);
   kv_cache_bytes(run.model->plan(), 1, rounding);  // refuses what does not fit the model
-  run.model->parameters().set_precision(precision);
   std::optional<Index> characters;
   if (given.has("eval-characters")) characters = given.whole("eval-characters");
   const Corpus text = load_eval_text(line, run, characters);

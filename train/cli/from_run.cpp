@@ -9,11 +9,18 @@
 
 namespace headcount {
 
-LoadedRun load_named_run(const CommandLine& line) {
-  const std::string run = line.required("from", "name a run folder that headcount train made");
+LoadedRun load_named_run(const Call& call) {
+  const CommandLine& line = call.line;
+  const std::string folder = line.required("from", "name a run folder that headcount train made");
+  Precision precision = Precision::f32;
+  if (find_setting(call.settings, "precision") != nullptr)
+    precision = read_precision(flags_given(call));
+  require_fast(precision, "choose f32");
   const NonFinite allowed =
       line.has(kAllowNonFinite.name) ? NonFinite::allowed : NonFinite::refused;
-  return named_by("from", [&] { return load_run(run, line.has("best"), allowed); });
+  LoadedRun run = named_by("from", [&] { return load_run(folder, line.has("best"), allowed); });
+  run.model->parameters().set_precision(precision);
+  return run;
 }
 
 namespace {

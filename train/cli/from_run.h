@@ -22,9 +22,10 @@ inline const Flag kAllowNonFinite = {
     "load weights that are NaN or infinite, to look into them; results must be finite all the same",
     false};
 
-/// Loads the run that --from names, with --best its best checkpoint. Throws UsageError without
-/// --from, and DataError for an unusable run.
-LoadedRun load_named_run(const CommandLine& line);
+/// Loads the run that --from names, with --best its best checkpoint, for products in the
+/// `precision` that the command's flags name. Throws UsageError without --from, SettingError for a
+/// precision that is slow here, and DataError for an unusable run.
+LoadedRun load_named_run(const Call& call);
 
 /// The first word of a story of the built-in text that a run trains on, whose model reads stories
 /// from their beginning; empty if the text is a file, or has lines without words.

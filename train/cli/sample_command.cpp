@@ -7,7 +7,6 @@
 #include "models/sampling.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
-#include "train/cli/use_threads.h"
 #include "train/options.h"
 #include "train/table.h"
 
@@ -101,11 +100,7 @@ int sample_command(const Call& call) {
   const CommandLine& line = call.line;
   const Given given = flags_given(call);
   GenerationOptions options = read_generation_options(given);
-  const Precision precision = read_precision(given);
-  require_fast(precision, "choose f32");
-  use_threads(given);
-  const LoadedRun run = load_named_run(line);
-  run.model->parameters().set_precision(precision);
+  const LoadedRun run = load_named_run(call);
   const ModelPlan& plan = run.model->plan();
   refuse_unread(line, call.settings, [&](const Setting& setting, const std::string&) {
     const bool of_cache = setting.name.starts_with("cache-") || !setting.only_for.empty();

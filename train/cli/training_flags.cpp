@@ -9,7 +9,6 @@
 #include "models/attention_spec.h"
 #include "models/checkpoint/checkpoint.h"
 #include "nn/attention/costs.h"
-#include "train/cli/use_threads.h"
 #include "train/run/loaded.h"
 #include "train/run/lock.h"
 #include "train/run/place.h"
@@ -39,7 +38,6 @@ SettingList run_settings() {
 }
 
 ProgressMode use_run_settings(const Given& given) {
-  use_threads(given);
   use_folder_locks(given.on("lock"));
   return given.chosen("progress", kProgressModes);
 }

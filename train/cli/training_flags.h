@@ -15,8 +15,7 @@ inline constexpr const char* kDefaultData = "recall";
 
 /// Settings of commands that train besides those of training; none of them changes a result.
 SettingList run_settings();
-/// Applies the values of `run_settings`: sets the number of threads, switches folder locks on or
-/// off and returns how progress is shown.
+/// Applies `lock` of the `run_settings` and returns how progress is shown.
 ProgressMode use_run_settings(const Given& given);
 
 /// Puts the settings of --preset or --config into `given`. Without a preset, the defaults of the

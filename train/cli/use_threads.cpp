@@ -50,14 +50,4 @@ void use_threads(Index count) {
   check_stacks();
 }
 
-Setting threads_setting() {
-  return {"threads",
-          "CPU threads to use; 0: one per processor. Results do not depend on it",
-          WholeRange{0, 1024},
-          0,
-          {.scope = Scope::run}};
-}
-
-void use_threads(const Given& given) { use_threads(given.whole("threads")); }
-
 }  // namespace headcount

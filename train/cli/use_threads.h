@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/base/settings.h"
+#include "autograd/base/real.h"
 
 namespace headcount {
 
@@ -8,10 +8,5 @@ namespace headcount {
 /// the system refuses that many, or if OMP_STACKSIZE or the limit on stacks leaves them too little
 /// stack: both would end the process in the middle of its work.
 void use_threads(Index threads);
-
-/// The setting `threads`.
-Setting threads_setting();
-/// Uses as many threads as that setting says.
-void use_threads(const Given& given);
 
 }  // namespace headcount
