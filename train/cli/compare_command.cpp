@@ -151,14 +151,6 @@ SettingList compare_settings() {
   return all;
 }
 
-void require_intervals(const Given& given) {
-  if (!given.has("seeds") || !given.on("intervals")) return;
-  const SeedRange seeds = SeedRange::parse(given.text("seeds"));
-  if (seeds.last >= 2) return;
-  throw UsageError("--seeds ", seeds.text(),
-                   " gives no confidence intervals; give 2 or more, or --intervals off");
-}
-
 constexpr const char* kStops[] = {"stop-at-answers", "stop-at-loss"};
 
 bool stop_when_learned(const Given& common) {
@@ -286,25 +278,19 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
                      report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
 }
 
-// The verdict, one line for each attention.
-std::string verdict_lines(const ComparisonResult& result) {
-  std::string lines;
-  for (const std::string& clause : verdict_clauses(result)) lines += "verdict: " + clause + "\n";
-  return lines;
-}
-
 std::string results_in(const CommandLine& line, Format format, const ComparisonResult& result,
                        const fs::path& folder) {
   if (format == Format::json) return results_text(comparison_json(result));
   if (format == Format::csv) return comparison_csv(result);
-  return as_flags(comparison_table(result, format, table_width(line))) + "report " +
-         (folder / "report.html").string() + "\n" + verdict_lines(result);
+  std::string text = as_flags(comparison_table(result, format, table_width(line))) + "report " +
+                     (folder / "report.html").string() + "\n";
+  for (const std::string& clause : verdict_clauses(result)) text += "verdict: " + clause + "\n";
+  return text;
 }
 
 int compare_command(const Call& call) {
   const CommandLine& line = call.line;
   const Given flags = flags_given(call);
-  require_intervals(flags);
   const Given common = common_settings(line, flags);
   const RunOrders orders = read_orders(line, flags, common, call.arguments);
   require_fast(read_precision(common), "choose f32");

@@ -135,6 +135,9 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
                        " marks no answers; leave `metric` out or take a built-in text");
   }
   const SeedRange& seeds = question.seeds;
+  if (question.intervals && seeds.last < 2)
+    throw SettingError("`seeds` ", seeds.text(),
+                       " gives no confidence intervals; give 2 or more, or `intervals` off");
   if (!question.intervals && seeds.grows()) {
     throw SettingError("`seeds` ", seeds.text(),
                        " adds seeds until intervals decide; with `intervals` off give one number");

@@ -16,7 +16,8 @@
 namespace headcount {
 
 /// Throws SettingError for a reference that is a control or not among `specs`, for answers that the
-/// text does not mark, and for a range of seeds if intervals, which end it, are off.
+/// text does not mark, for one seed if intervals are on, and for a range of seeds if intervals,
+/// which end it, are off.
 void require_answerable(const Question& question, const std::vector<AttentionSpec>& specs,
                         const Corpus& corpus);
 
@@ -73,12 +74,12 @@ std::optional<double> steps_to(const RunResult& run, double loss);
 struct AtTolerance {
   double percent = 0, tolerance = 0;            ///< in percent of the reference's loss, and in nats
   std::vector<std::string> enough, not_enough;  ///< specs; all others are open
-};
 
   static void fields(auto& io, auto& s) {
     io({}, "percent", s.percent, "tolerance", s.tolerance, "enough", s.enough, "not_enough",
        s.not_enough);
   }
+};
 /// Verdicts at 0.5, 1, 1.5 and 2 % of the reference's loss: how much they depend on the tolerance.
 /// Empty if nothing is decided, or if other things than losses are compared.
 std::vector<AtTolerance> sensitivity(const ComparisonResult& result);
