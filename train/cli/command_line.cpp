@@ -22,34 +22,22 @@
 
 namespace headcount {
 
-namespace {
-
-// The text of the flag or setting `name`; null if it was not given.
-const std::string* text_of(const std::vector<std::pair<std::string, std::string>>& given,
-                           std::string_view name) {
-  const auto found = std::ranges::find(given, name, &std::pair<std::string, std::string>::first);
+const std::string* CommandLine::find(std::string_view flag) const {
+  const auto found = std::ranges::find(given, flag, &std::pair<std::string, std::string>::first);
   return found == given.end() ? nullptr : &found->second;
 }
 
-}  // namespace
-
-bool CommandLine::has(std::string_view flag) const { return text_of(flags, flag) != nullptr; }
-
 std::string CommandLine::get(std::string_view flag, std::string otherwise) const {
-  const std::string* const text = text_of(flags, flag);
+  const std::string* const text = find(flag);
   return text == nullptr ? otherwise : *text;
 }
 
 std::vector<std::string> CommandLine::all(std::string_view flag) const {
   std::vector<std::string> texts;
-  for (const auto& [name, text] : flags) {
+  for (const auto& [name, text] : given) {
     if (name == flag) texts.push_back(text);
   }
   return texts;
-}
-
-const std::string* CommandLine::setting(std::string_view name) const {
-  return text_of(settings, name);
 }
 
 std::string CommandLine::required(const std::string& flag, const std::string& remedy) const {
@@ -66,7 +54,7 @@ void CommandLine::refuse_beside(const std::string& other, const std::vector<std:
 }
 
 void refuse_unread(const CommandLine& line, const SettingList& settings, const WhyUnread& why) {
-  for (const auto& [name, text] : line.settings) {
+  for (const auto& [name, text] : line.given) {
     const Setting* const setting = find_setting(settings, name);
     const std::string reason = setting == nullptr ? "" : why(*setting, text);
     if (!reason.empty()) throw UsageError("--", name, " ", reason);
@@ -128,8 +116,7 @@ namespace {
 void check_paths(const CommandLine& line) {
   for (const std::string name :
        {"from", "out", "resume", "config", "logits", "data", "validation", "init"}) {
-    if (line.has(name)) check_path(name, line.get(name));
-    if (const std::string* const path = line.setting(name)) check_path(name, *path);
+    if (const std::string* const path = line.find(name)) check_path(name, *path);
   }
 }
 
@@ -283,12 +270,12 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         throw UsageError("--", name, " has no value before ", value, "; give it one, or write --",
                          name, "=", value);
     }
-    if ((setting != nullptr || !flag->several) && (line.has(name) || line.setting(name)))
+    if ((setting != nullptr || !flag->several) && line.has(name))
       throw UsageError("--", name, " is given twice; give it once", hint);
-    (setting != nullptr ? line.settings : line.flags).emplace_back(name, value);
+    line.given.emplace_back(name, value);
     if (setting != nullptr || !flag->several) continue;
     while (at + 1 < arguments.size() && !arguments[at + 1].starts_with('-'))
-      line.flags.emplace_back(name, arguments[++at]);
+      line.given.emplace_back(name, arguments[++at]);
   }
   check_paths(line);
   if (line.has("help")) {
@@ -334,14 +321,14 @@ void put_flags(const CommandLine& line, Given& given) {
   const auto is_other = [&](const std::string& name) {
     return name != "attention" && find_setting(given.known(), name) != nullptr;
   };
-  for (const auto& [name, text] : line.settings) {
+  for (const auto& [name, text] : line.given) {
     if (is_other(name)) given.put(name, text);
   }
-  const std::string* const attention = line.setting("attention");
+  const std::string* const attention = line.find("attention");
   if (attention == nullptr) return;
   const nlohmann::ordered_json before = given.values();
   given.put("attention", *attention);
-  for (const auto& [name, text] : line.settings) {
+  for (const auto& [name, text] : line.given) {
     if (is_other(name) && given.values()[name] != before[name])
       throw UsageError("--", name, " ", changes_nothing(name, text, "--attention " + *attention));
   }
@@ -367,7 +354,7 @@ int run_command(const Command& command, const std::vector<std::string>& argument
   if (line.has("help")) return 0;
   if (find_setting(settings, "threads") != nullptr) {
     Given given(settings);
-    if (const std::string* const text = line.setting("threads")) given.put("threads", *text);
+    if (const std::string* const text = line.find("threads")) given.put("threads", *text);
     use_threads(given.whole("threads"));
   }
   return command.run({line, settings, output_format(line), arguments, ranks});

@@ -35,18 +35,17 @@ struct CommandHelp {
   std::vector<std::string_view> usual = {};
 };
 
-/// The flags that were given, in the order of the command line.
+/// The flags that were given, of settings and others, in the order of the command line.
 struct CommandLine {
-  std::vector<std::pair<std::string, std::string>> settings;  ///< name, text
-  std::vector<std::pair<std::string, std::string>> flags;     ///< name, text ("" without a value)
+  std::vector<std::pair<std::string, std::string>> given;  ///< name, text ("" without a value)
 
-  bool has(std::string_view flag) const;
+  /// The flag's text; null if it was not given.
+  const std::string* find(std::string_view flag) const;
+  bool has(std::string_view flag) const { return find(flag) != nullptr; }
   /// The flag's text, or `otherwise`.
   std::string get(std::string_view flag, std::string otherwise = "") const;
   /// The texts of a flag that may be given more than once, in order.
   std::vector<std::string> all(std::string_view flag) const;
-  /// The text that was given for a setting; null if none was.
-  const std::string* setting(std::string_view name) const;
 
   /// The flag's text. Throws UsageError that ends with `remedy` if it was not given, or is empty.
   std::string required(const std::string& flag, const std::string& remedy) const;
@@ -109,7 +108,7 @@ bool print_data(Format format, const nlohmann::ordered_json& result,
                 const nlohmann::ordered_json& rows);
 
 /// Splits the arguments after the subcommand, "--name value", "--name=value" or "--name", into
-/// settings and flags. With --help or --help all among them it prints help. Throws UsageError: for
+/// flags. With --help or --help all among them it prints help. Throws UsageError: for
 /// a flag that is unknown or given twice, and for a path that is empty or not UTF-8, which records
 /// need.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,

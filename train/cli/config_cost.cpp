@@ -75,7 +75,7 @@ Index context_of(std::string_view text) {
 
 CostQuestion question_of(const CommandLine& line, Index positions) {
   CostQuestion question;
-  if (const std::string* const text = line.setting("context")) {
+  if (const std::string* const text = line.find("context")) {
     for (const std::string_view part : split_text(*text, ','))
       question.contexts.push_back(context_of(part));
   } else {
@@ -88,7 +88,7 @@ CostQuestion question_of(const CommandLine& line, Index positions) {
   Given rounding(cache_settings());
   rounding.put("cache-dtype", "bf16");
   for (const Setting& setting : cache_settings()) {
-    if (const std::string* const text = line.setting(setting.name))
+    if (const std::string* const text = line.find(setting.name))
       rounding.put(setting.name, parse_value(setting.name, setting.takes, *text));
   }
   question.rounding = read_rounding(rounding);
@@ -99,7 +99,7 @@ CostQuestion question_of(const CommandLine& line, Index positions) {
   if (line.has("batch")) question.batch = whole("batch");
   if (line.has("shards")) question.shards = whole("shards");
   if (line.has("memory")) question.memory = bytes_named("memory", line.get("memory"));
-  if (const std::string* const text = line.setting("attention")) {
+  if (const std::string* const text = line.find("attention")) {
     for (const std::string_view spec : split_text(*text, ','))
       question.attentions.emplace_back(spec);
     if (question.rounding.all.recent > 0)

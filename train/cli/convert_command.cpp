@@ -127,7 +127,7 @@ int convert_command(const Call& call) {
   const CommandLine& line = call.line;
   flags_given(call);  // refuses sizes that an attention's word gives and no conversion changes
   for (const char* flag : {"from", "out"}) line.required(flag, "see headcount convert --help");
-  if (line.setting("attention") == nullptr)
+  if (!line.has("attention"))
     throw UsageError("--attention is missing; name the one to convert to, such as gqa2");
   fs::path out = line.get("out");
   if (!out.has_filename()) out = out.parent_path();  // "runs/a/" is "runs/a"
@@ -145,7 +145,7 @@ int convert_command(const Call& call) {
     return to->settings.contains(setting.name) ? ""
                                                : no_effect(setting, "--attention " + to->attention);
   });
-  refuse_idle(idle_setting(*line.setting("attention"), to));
+  refuse_idle(idle_setting(*line.find("attention"), to));
   require_savable(to);
 
   Json result = {{"from", side(*run.model, text)}, {"to", side(*model, text)}};

@@ -188,7 +188,7 @@ nlohmann::ordered_json sizes_of(const Given& given) {
 // Latents of a released model's MLA, but for what flags say of them.
 nlohmann::json latents_of(const CommandLine& line) {
   nlohmann::json latents = released_latents();
-  for (const auto& [name, text] : line.settings) latents.erase(name);
+  for (const auto& [name, text] : line.given) latents.erase(name);
   return latents;
 }
 

@@ -68,7 +68,7 @@ void put_preset_or_config(const CommandLine& line, Given& given,
   const Given config = read_config(line, given.known(), is_another);
   // From the first source that has it: flags, the configuration, `given`, the default.
   const auto text = [&](const char* name) {
-    if (const std::string* flag = line.setting(name)) return *flag;
+    if (const std::string* flag = line.find(name)) return *flag;
     return config.has(name) ? config.text(name) : given.text(name);
   };
   if (line.has("preset")) {
@@ -82,7 +82,7 @@ void put_preset_or_config(const CommandLine& line, Given& given,
 TrainOptions new_options(const CommandLine& line) {
   Given given(training_settings());
   given.put("data", kDefaultData);
-  const std::string* const attention = line.setting("attention");
+  const std::string* const attention = line.find("attention");
   put_preset_or_config(line, given, [&](const std::string& of_config) {
     return attention != nullptr && !std::ranges::equal(parse_attention_spec(*attention).cycle,
                                                        parse_attention_spec(of_config).cycle, {},
@@ -217,8 +217,8 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     if (heeded || (left_out && !known)) return std::string();
     if (known) {
       std::string by = "--attention " + attentions(runs);
-      if (line.setting("match")) by += " or --match";
-      if (line.setting("sweep")) by += " or --sweep";
+      if (line.has("match")) by += " or --match";
+      if (line.has("sweep")) by += " or --sweep";
       return changes_nothing(setting.name, text, by);
     }
     const std::string why = setting.silenced_by(all.front());
