@@ -3,11 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <tuple>
-#include <vector>
 
 #include "autograd/stored_rows.h"
 #include "support/message_of.h"
@@ -24,14 +21,14 @@ TEST(CacheTypes, AreListedByIndexAndName) {
 // Max (1960), table I. The deviation of a squared error is less than twice its mean.
 TEST(CacheLevels, OfNormalNumbersHaveTheErrorsOfMax) {
   constexpr Index kCount = 400'000;
-  const std::vector<Real> numbers = normal_numbers(1, kCount);
+  const Values numbers = normal_values(1, kCount);
   for (const auto& [type, expected] : {std::pair(CacheType::int1, 0.3634),
                                        {CacheType::int2, 0.1175},
                                        {CacheType::int3, 0.03454},
                                        {CacheType::int4, 0.009497}}) {
     CacheFormat format = type;
     format.levels = CacheLevels::normal;
-    const std::vector<Real> read = stored(format, numbers);
+    const Values read = stored(format, numbers);
     double sum = 0;
     for (std::size_t i = 0; i < numbers.size(); ++i)
       sum += std::pow(static_cast<double>(read[i] - numbers[i]), 2);
@@ -46,9 +43,9 @@ TEST(CacheLevels, ThatAreUniformAreNearestUpToTheGreatestNumber) {
                                     {CacheType::int3, 7},
                                     {CacheType::int2, 3},
                                     {CacheType::int1, 1}}) {
-    const std::vector<Real> numbers = normal_numbers(2, 500, 3);
-    const std::vector<Real> read = stored(type, numbers);
-    const auto size = [](const std::vector<Real>& all) {
+    const Values numbers = normal_values(2, 500, 3);
+    const Values read = stored(type, numbers);
+    const auto size = [](const Values& all) {
       const auto [least, most] = std::ranges::minmax(all);
       return static_cast<double>(std::max(-least, most));
     };
@@ -86,24 +83,23 @@ TEST(CacheTypes, PackAnyGroupIntoItsBytesAndReadItInAnyPieces) {
         cache_types()[*rc::gen::inRange<std::size_t>(0, cache_types().size())];
     const auto levels = *rc::gen::element(CacheLevels::uniform, CacheLevels::normal);
     const Index count = *rc::gen::inRange<Index>(1, 40);
-    const std::vector<Real> numbers = normal_numbers(*rc::gen::arbitrary<std::uint32_t>(), count);
+    const Values numbers = normal_values(*rc::gen::arbitrary<std::uint32_t>(), count);
     constexpr std::byte kMark{0xa5};
     const auto bytes = static_cast<std::size_t>(row_bytes(type.type, count));
     std::vector<std::byte> packed(bytes + 8, kMark);
     type.pack(numbers.data(), count, levels, packed.data());
     RC_ASSERT(std::all_of(packed.begin() + static_cast<Index>(bytes), packed.end(),
                           [](std::byte b) { return b == kMark; }));
-    std::vector<Real> all(static_cast<std::size_t>(count));
+    Values all(static_cast<std::size_t>(count));
     type.read(packed.data(), 0, count, levels, all.data());
     const Index first = *rc::gen::inRange<Index>(0, count);
-    std::vector<Real> some(
-        static_cast<std::size_t>(*rc::gen::inRange<Index>(0, count - first + 1)));
+    Values some(static_cast<std::size_t>(*rc::gen::inRange<Index>(0, count - first + 1)));
     type.read(packed.data(), first, std::ssize(some), levels, some.data());
     RC_ASSERT(std::equal(some.begin(), some.end(), all.begin() + first));
     // What was read is stored as it is, but for the scale of normal levels.
     if (levels == CacheLevels::normal && type.has_levels) return;
     type.pack(all.data(), count, levels, packed.data());
-    std::vector<Real> again(all.size());
+    Values again(all.size());
     type.read(packed.data(), 0, count, levels, again.data());
     for (std::size_t i = 0; i < all.size(); ++i)
       RC_ASSERT(std::abs(again[i] - all[i]) <= std::abs(all[i]) * Real{0x1p-9});
@@ -111,9 +107,9 @@ TEST(CacheTypes, PackAnyGroupIntoItsBytesAndReadItInAnyPieces) {
 }
 
 // Finite numbers of a binary type from 0 on, in the order of their codes.
-std::vector<Real> numbers_of(int exponent_bits, int fraction_bits, Index count) {
+Values numbers_of(int exponent_bits, int fraction_bits, Index count) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
-  std::vector<Real> numbers;
+  Values numbers;
   for (Index code = 0; code < count; ++code) {
     const auto exponent = static_cast<int>(code >> fraction_bits);
     const Index one = Index{1} << fraction_bits, fraction = code % one;
@@ -130,9 +126,9 @@ TEST(CacheTypes, WithAnExponentHoldTheirNumbersAndRoundToTheNearest) {
        {std::tuple(CacheType::fp8, 4, 3, Index{127}),
         {CacheType::f16, 5, 10, Index{0x7c00}},
         {CacheType::bf16, 8, 7, Index{0x7f80}}}) {
-    const std::vector<Real> numbers = numbers_of(exponent_bits, fraction_bits, count);
+    const Values numbers = numbers_of(exponent_bits, fraction_bits, count);
     EXPECT_TRUE(stored(type, numbers) == numbers) << row_of(type).name;
-    std::vector<Real> between, expected;
+    Values between, expected;
     for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
       const Real middle = numbers[i] / 2 + numbers[i + 1] / 2;
       const Real step = (numbers[i + 1] - middle) / 16;
@@ -149,8 +145,8 @@ TEST(RotatedRows, KeepProductsAndTurnBack) {
   for (const Index width : {2, 6, 24, 64, 96}) {
     const Index block = rotated_block(width);
     EXPECT_EQ(width % block, 0);
-    const std::vector<Real> a = normal_numbers(3, width), b = normal_numbers(4, width);
-    std::vector<Real> turned_a = a, turned_b = b;
+    const Values a = normal_values(3, width), b = normal_values(4, width);
+    Values turned_a = a, turned_b = b;
     rotate_row(turned_a.data(), width, block);
     rotate_row(turned_b.data(), width, block);
     EXPECT_NE(turned_a, a);

@@ -8,10 +8,9 @@
 #include <numeric>
 #include <utility>
 
-#include "autograd/base/error.h"
-#include "autograd/evaluation.h"
 #include "autograd/ops.h"
 #include "support/message_of.h"
+#include "support/numbers.h"
 
 namespace headcount {
 namespace {
@@ -28,7 +27,7 @@ TEST(Parameters, OfEqualNamesStartEqualWhateverElseThereIs) {
   }
   EXPECT_EQ(copy(small.value(alone)), copy(large.value(among)));
   EXPECT_NE(copy(large.value(among)), copy(large.value(other)));
-  const std::vector<Real> before = copy(small.value(alone));
+  const Values before = copy(small.value(alone));
   small.initialize(5);
   EXPECT_NE(copy(small.value(alone)), before) << "another seed";
 }
@@ -48,36 +47,26 @@ TEST(Parameters, StartAsTheirInitializerSays) {
   // Five standard errors of the mean and of the variance of 20000 numbers.
   EXPECT_NEAR(sum / 20000, 0, 5 * 0.02 / std::sqrt(20000.0));
   EXPECT_NEAR(squares / 20000, 4e-4, 5 * 4e-4 * std::sqrt(2 / 20000.0));
-  EXPECT_EQ(copy(store.value(ones)), std::vector<Real>(3, 1));
-  EXPECT_EQ(copy(store.value(zeros)), std::vector<Real>(3, 0));
+  EXPECT_EQ(copy(store.value(ones)), Values(3, 1));
+  EXPECT_EQ(copy(store.value(zeros)), Values(3, 0));
 }
 
-TEST(Parameters, AreFoundByName) {
+TEST(Parameters, AreFoundByNameAndRefusedBeforeTheyHaveMemory) {
   ParameterStore store;
-  store.add("a", {2}, Initializer::ones());
+  const ParameterId a = store.add("a", {2}, Initializer::ones());
   const ParameterId b = store.add("b", {2, 3}, Initializer::ones());
   EXPECT_EQ(store.find("b").index, b.index);
   EXPECT_EQ(store.name(b), "b");
   EXPECT_EQ(store.element_count(), 8);
   EXPECT_TRUE(store.decays(b));
-  EXPECT_FALSE(store.decays(store.find("a"))) << "vectors do not decay";
+  EXPECT_FALSE(store.decays(a)) << "vectors do not decay";
   EXPECT_EQ(message_of<ShapeError>([&] { store.find("c"); }), "the model has no parameter c");
-}
-
-TEST(Parameters, RefuseASecondOfTheSameNameAndOneThatComesTooLate) {
-  ParameterStore store;
-  store.add("a", {2}, Initializer::ones());
-  EXPECT_THROW(store.add("a", {3}, Initializer::ones()), ShapeError);
-  store.allocate();
-  EXPECT_THROW(store.add("b", {3}, Initializer::ones()), ShapeError);
-}
-
-TEST(Parameters, AreRefusedBeforeTheyHaveMemory) {
-  ParameterStore store;
-  const ParameterId a = store.add("a", {3}, Initializer::ones());
+  EXPECT_THROW(store.add("a", {3}, Initializer::ones()), ShapeError) << "the name is taken";
   EXPECT_THROW(store.value(a), ShapeError);
   EXPECT_THROW(store.gradient(a), ShapeError);
   EXPECT_THROW(store.complete_gradients(), ShapeError);
+  store.allocate();
+  EXPECT_THROW(store.add("c", {3}, Initializer::ones()), ShapeError) << "it comes too late";
 }
 
 TEST(Parameters, LieInOneBufferWithZerosBetween) {
@@ -132,35 +121,25 @@ class ParameterGradients : public testing::Test {
   void backward(Real x, Real cotangent = 1) {
     tape.reset();
     const Real weights[] = {cotangent, cotangent};
-    tape.backward(tape.parameter(used) * tape.constant({2}, std::vector<Real>{x, 2 * x}), weights);
+    tape.backward(tape.parameter(used) * tape.constant({2}, Values{x, 2 * x}), weights);
   }
   ParameterStore store;
   ParameterId used, unused;
   Tape tape{&store};
 };
 
-TEST_F(ParameterGradients, AddUpOverSeveralPasses) {
+// NaN would survive an addition, or a multiplication by 0: the first contribution is assigned.
+TEST_F(ParameterGradients, AddUpOverSeveralPassesAndBeginAnewOnceCleared) {
   backward(1);
-  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{1, 2}));
   backward(10);
-  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{11, 22}));
-}
-
-TEST_F(ParameterGradients, BeginAnewOnceCleared) {
-  // NaN would survive an addition, or a multiplication by 0: the first contribution is assigned.
+  EXPECT_EQ(copy(store.gradient(used)), (Values{11, 22}));
+  EXPECT_TRUE(store.gradient(unused).empty());
   backward(1, std::numeric_limits<Real>::quiet_NaN());
   EXPECT_TRUE(std::isnan(store.gradient(used)[0]));
   store.clear_gradients();
-  backward(3);
-  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{3, 6}));
-}
-
-TEST_F(ParameterGradients, AreEmptyWhereNoneArrived) {
-  backward(1);
-  EXPECT_EQ(store.gradient(used).size(), 2u);
-  EXPECT_TRUE(store.gradient(unused).empty());
-  store.clear_gradients();
   EXPECT_TRUE(store.gradient(used).empty());
+  backward(3);
+  EXPECT_EQ(copy(store.gradient(used)), (Values{3, 6}));
 }
 
 TEST_F(ParameterGradients, AreNotChangedByReadingThem) {
@@ -178,10 +157,10 @@ TEST_F(ParameterGradients, AreZeroWhereNoneArrivedOnceCompleted) {
   store.clear_gradients();
   EXPECT_TRUE(std::ranges::all_of(store.complete_gradients(), [](Real x) { return x == 0; }))
       << "nothing of an earlier step is left";
-  EXPECT_EQ(copy(store.gradient(used)), std::vector<Real>(2, 0));
+  EXPECT_EQ(copy(store.gradient(used)), Values(2, 0));
   backward(2);
   EXPECT_EQ(store.complete_gradients().data(), store.gradient(used).data());
-  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{2, 4})) << "what arrived stays";
+  EXPECT_EQ(copy(store.gradient(used)), (Values{2, 4})) << "what arrived stays";
 }
 
 TEST_F(ParameterGradients, AreCollectedWhereTheTapeIsTold) {
@@ -189,7 +168,7 @@ TEST_F(ParameterGradients, AreCollectedWhereTheTapeIsTold) {
   tape.collect_gradients_in(others);
   backward(3);
   backward(4);
-  EXPECT_EQ(copy(store.gradient(others, used)), (std::vector<Real>{7, 14}));
+  EXPECT_EQ(copy(store.gradient(others, used)), (Values{7, 14}));
   EXPECT_TRUE(store.gradient(others, unused).empty());
   EXPECT_TRUE(store.gradient(used).empty());
   const std::span<const Real> all = store.complete_gradients(others);
@@ -203,16 +182,16 @@ TEST_F(ParameterGradients, AreCollectedWhereTheTapeIsTold) {
 TEST_F(ParameterGradients, OfAParameterUsedTwiceIsTheSum) {
   tape.reset();
   const Var w = tape.parameter(used), again = tape.parameter(used);
-  const std::vector<Real> x = {3, 4};
+  const Values x = {3, 4};
   tape.backward(w * tape.constant({2}, x) + again);
-  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{4, 5}));
+  EXPECT_EQ(copy(store.gradient(used)), (Values{4, 5}));
   EXPECT_EQ(copy(w.gradient()), copy(again.gradient()));
 }
 
 TEST_F(ParameterGradients, AreNotComputedOnATapeOfAConstStore) {
   Tape evaluation(std::as_const(store));
   const Var w = evaluation.parameter(used);
-  EXPECT_EQ(copy(w.value()), std::vector<Real>(2, 1));
+  EXPECT_EQ(copy(w.value()), Values(2, 1));
   EXPECT_THROW(evaluation.backward(scale(w, 2)), ShapeError);
   EXPECT_TRUE(w.gradient().empty());
 }

@@ -1,4 +1,3 @@
-// programs: autograd in_double
 #include "autograd/products.h"
 
 #include <gtest/gtest.h>
@@ -9,11 +8,12 @@
 #include "autograd/parallel.h"
 #include "autograd/product.h"
 #include "autograd/product_kernels.h"
+#include "autograd/stored_rows.h"
 
 namespace headcount {
 namespace {
 
-constexpr double kProductTolerance = sizeof(Real) == 8 ? 1e-13 : 1e-5;
+constexpr double kProductTolerance = 1e-5;
 
 TEST(Products, FollowTheDefinition) {
   EXPECT_TRUE(rc::check([] {
@@ -32,14 +32,18 @@ TEST(PlainProducts, FollowTheDefinition) {
 
 TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
   for (const Product& p : products_for_threads()) {
-    set_threads(1);
-    const std::vector<Real> alone = p.run(parallel_gemm, Precision::f32);
-    for (const int count : {2, 3, 8}) {
-      set_threads(count);
-      EXPECT_EQ(p.run(parallel_gemm, Precision::f32), alone)
-          << p.m << " rows, " << count << " threads";
+    for (const Precision precision : {Precision::f32, Precision::bf16}) {
+      set_threads(1);
+      const std::vector<Real> alone = p.run(parallel_gemm, precision);
+      for (const int count : {2, 3, 8}) {
+        set_threads(count);
+        EXPECT_EQ(p.run(parallel_gemm, precision), alone)
+            << p.m << " rows, " << count << " threads, precision " << static_cast<int>(precision);
+      }
+      if (precision == Precision::f32) {
+        EXPECT_LT(p.error(alone), kProductTolerance);
+      }
     }
-    EXPECT_LT(p.error(alone), kProductTolerance);
   }
   set_threads(0);
 }
@@ -75,6 +79,55 @@ TEST(Products, AreCountedWhileACounterLives) {
   p.run(gemm, Precision::f32);
   p.run(parallel_gemm, Precision::f32);
   EXPECT_EQ(counter.count(), 2 * 5 * 6 * 7);
+}
+
+using Gemm = void (*)(Matrix, ConstMatrix, ConstMatrix, Write, Precision);
+
+// How far a product in bf16 is from that of numbers rounded as a cache rounds them, with sums in
+// Real.
+double error(const Product& p, Gemm product = gemm) {
+  Product of_rounded = p;
+  of_rounded.a = stored(CacheType::bf16, p.a);
+  of_rounded.b = stored(CacheType::bf16, p.b);
+  return of_rounded.error(p.run(product, Precision::bf16));
+}
+
+TEST(RoundedProducts, AreProductsOfTheRoundedNumbersWithRealSums) {
+  EXPECT_TRUE(rc::check([] {
+    const Product p = any_product(32, 90, 90);
+    RC_ASSERT(error(p) < kProductTolerance);
+    RC_ASSERT(error(p, parallel_gemm) < kProductTolerance);
+    RC_ASSERT(p.error(p.run(gemm, Precision::bf16)) > 100 * kProductTolerance);
+  }));
+}
+
+TEST(RoundedProducts, LeaveOperandsAsTheyAreWhereRoundingDoesNotPay) {
+  const Product small = {9, 8, 10, false, true, Write::assign, 0};
+  const Product few_rows = {7, 300, 301, false, true, Write::add, 2};
+  for (const Product& p : {small, few_rows}) {
+    for (const Gemm product : {gemm, parallel_gemm})
+      EXPECT_EQ(p.run(product, Precision::bf16), p.run(product, Precision::f32)) << p.m;
+  }
+}
+
+TEST(RoundedProducts, AreComputedInRealByEigen) {
+  const GemmLibrary library = gemm_library();
+  const Product p = {70, 80, 90, false, true, Write::add, 0};
+  use_gemm_library(GemmLibrary::eigen);
+  EXPECT_NE(bf16_lacks(), "");
+  EXPECT_LT(error(p), kProductTolerance);
+  use_gemm_library(library);
+}
+
+// More sizes than a thread keeps products for.
+TEST(RoundedProducts, StayRightForManySizes) {
+  for (Index m = 8; m < 600; ++m) {
+    const Product p = {m, 64, 64, false, false, Write::assign, 0};
+    p.run(gemm, Precision::bf16);
+    if (m % 16 == 0) {
+      ASSERT_LT(error(p), kProductTolerance) << m;
+    }
+  }
 }
 
 }  // namespace

@@ -8,13 +8,11 @@
 #include <numeric>
 #include <random>
 
-#include "autograd/evaluation.h"
 #include "autograd/ops.h"
+#include "support/numbers.h"
 
 namespace headcount {
 namespace {
-
-using Values = std::vector<Real>;
 
 constexpr double kRowTolerance = sizeof(Real) == 8 ? 1e-12 : 1e-5;
 constexpr std::array<Real, 6> kSizes = {Real{1},   Real{1e2}, Real{1e4},
@@ -65,25 +63,21 @@ TEST(SoftmaxOfAttention, SharesOutOneAtScoresOfAnySize) {
       return tape.leaf(shape, in_pairs(x, of_heads * width));
     };
     const Var v = input(kv_heads, 2);
-    const Var y = attention(input(heads, 0), input(kv_heads, 1), v, options);
-    double entropy = 0, greatest_entropy = 0;
+    const Var q = input(heads, 0), k = input(kv_heads, 1), y = attention(q, k, v, options);
+    double entropy = 0;
     for (Index row = 0; row < rows; ++row) {
       const auto weights =
           std::span(stats.weights)
               .subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length));
       ASSERT_NEAR(sum_of(weights), 1, kRowTolerance);
       entropy += entropy_of(weights);
-      const Index seen = row % length + 1;
-      greatest_entropy +=
-          std::log(static_cast<double>(options.window > 0 ? std::min(seen, options.window) : seen));
     }
     EXPECT_EQ(stats.rows, rows);
     EXPECT_NEAR(stats.entropy_sum, entropy, kRowTolerance * static_cast<double>(rows));
-    EXPECT_GE(stats.entropy_sum, 0);
-    EXPECT_LE(stats.entropy_sum, greatest_entropy + kRowTolerance * static_cast<double>(rows));
     tape.backward(y, Values(static_cast<std::size_t>(rows * width), 1));
     const auto queries = static_cast<double>(rows * width);
     EXPECT_NEAR(sum_of(v.gradient()) / queries, 1, kRowTolerance);
+    EXPECT_TRUE(std::isfinite(sum_of(q.gradient()) + sum_of(k.gradient())));
   }
 }
 

@@ -1,20 +1,9 @@
 #pragma once
 
-#include <vector>
-
-#include "autograd/random.h"
 #include "autograd/row_cache.h"
+#include "support/numbers.h"
 
 namespace headcount {
-
-/// `count` normal numbers with a deviation of `size`.
-inline std::vector<Real> normal_numbers(std::uint32_t seed, Index count, double size = 1) {
-  std::vector<Real> numbers;
-  for (Index i = 0; i < count; ++i)
-    numbers.push_back(
-        static_cast<Real>(size * random_normal({seed, 3, 0}, static_cast<std::uint64_t>(i))));
-  return numbers;
-}
 
 /// Numbers after a cache of that format has stored them as one row.
 inline std::vector<Real> stored(const CacheFormat& format, const std::vector<Real>& row) {

@@ -2,16 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <limits>
 #include <set>
 
-#include "autograd/base/error.h"
-#include "autograd/evaluation.h"
 #include "autograd/ops.h"
 #include "autograd/parallel.h"
 #include "support/message_of.h"
+#include "support/numbers.h"
 
 namespace headcount {
 namespace {
@@ -38,15 +35,14 @@ TEST(Tape, ResetToValuesKeepsThoseAloneAsConstants) {
   Tape tape;
   const Var x = leaf(tape, {3});
   const Var y = scale(x, 2);
-  const std::vector<Real> values_of_x(x.value().begin(), x.value().end());
-  const std::vector<Real> values_of_y(y.value().begin(), y.value().end());
+  const Values values_of_x = copy(x.value()), values_of_y = copy(y.value());
   Var first = y, second = reshape(x, {3, 1});
   Var* const kept[] = {&first, &second};
   tape.reset_to(kept);
   EXPECT_EQ(first.shape(), Shape{3});
-  EXPECT_TRUE(std::ranges::equal(first.value(), values_of_y));
+  EXPECT_EQ(copy(first.value()), values_of_y);
   EXPECT_EQ(second.shape(), (Shape{3, 1}));
-  EXPECT_TRUE(std::ranges::equal(second.value(), values_of_x));
+  EXPECT_EQ(copy(second.value()), values_of_x);
   EXPECT_FALSE(tape.needs_gradient(first));
   EXPECT_THROW(x.value(), StaleVarError);
   EXPECT_THROW(y.value(), StaleVarError);
@@ -55,7 +51,7 @@ TEST(Tape, ResetToValuesKeepsThoseAloneAsConstants) {
 TEST(Tape, ResetToEachOfManyValuesTakesTheMemoryOfOne) {
   constexpr Index kCount = 1 << 16;
   Tape tape;
-  Var x = tape.constant({kCount}, std::vector<Real>(kCount, 1));
+  Var x = tape.constant({kCount}, Values(kCount, 1));
   const auto keep_scaled = [&](Real factor) {
     x = scale(x, factor);
     Var* const kept[] = {&x};
@@ -68,54 +64,42 @@ TEST(Tape, ResetToEachOfManyValuesTakesTheMemoryOfOne) {
   EXPECT_EQ(x.value()[kCount - 1], 2);
 }
 
-TEST(Tape, RefusesAVarOfAnotherTapeOrOfNone) {
+TEST(Tape, RefusesAVarOfAnotherTapeAConstantAndACotangentOfAnotherSize) {
   Tape tape, other;
   const Var mine = leaf(tape, {3}), foreign = leaf(other, {3});
   EXPECT_THROW(mine + foreign, StaleVarError);
   EXPECT_THROW(tape.backward(foreign), StaleVarError);
   EXPECT_THROW(silu(Var{}), StaleVarError);
   EXPECT_THROW(Var{}.value(), StaleVarError);
+  EXPECT_THROW(tape.backward(silu(tape.constant({1}, Values{1}))), ShapeError);
+  EXPECT_THROW(tape.backward(silu(mine), Values{1}), ShapeError);
+  EXPECT_THROW(tape.leaf({3}, Values{1, 2}), ShapeError);
 }
 
-TEST(Tape, RefusesBackwardFromAConstantAndACotangentOfAnotherSize) {
+TEST(Tape, AddsUpTheGradientsOfAValueUsedManyTimesAndThroughReshapes) {
   Tape tape;
-  const std::vector<Real> one = {1}, two = {1, 2};
-  EXPECT_THROW(tape.backward(silu(tape.constant({1}, one))), ShapeError);
-  EXPECT_THROW(tape.backward(silu(tape.leaf({2}, two)), one), ShapeError);
-  EXPECT_THROW(tape.leaf({3}, two), ShapeError);
-}
-
-TEST(Tape, AddsUpTheGradientsOfAValueUsedManyTimes) {
-  Tape tape;
-  const std::vector<Real> values = {2, 3};
-  const Var x = tape.leaf({2}, values);
+  const Var x = tape.leaf({2}, Values{2, 3}), z = tape.leaf({2}, Values{2, 3});
   const Var y = x * x;                             // y = x^2, used three times
   tape.backward(y * x + y - scale(y, Real{0.5}));  // x^3 + x^2 / 2
-  EXPECT_EQ(copy(x.gradient()), (std::vector<Real>{3 * 4 + 2, 3 * 9 + 3}));
-}
-
-TEST(Tape, AddsUpGradientsPassedOnThroughReshapesAndAdditions) {
-  Tape tape;
-  const std::vector<Real> values = {2, 3};
-  const Var x = tape.leaf({2}, values);
-  const Var row = reshape(x, {1, 2});
-  tape.backward(reshape(row, {2}) + reshape(row + row, {2}) + x);
-  EXPECT_EQ(copy(x.gradient()), std::vector<Real>(2, 4));
+  EXPECT_EQ(copy(x.gradient()), (Values{3 * 4 + 2, 3 * 9 + 3}));
+  const Var row = reshape(z, {1, 2});
+  tape.backward(reshape(row, {2}) + reshape(row + row, {2}) + z);
+  EXPECT_EQ(copy(z.gradient()), Values(2, 4));
 }
 
 TEST(Tape, WeighsOutputsByTheCotangentAndByOneWithoutIt) {
   Tape tape;
-  const std::vector<Real> values = {2, 3}, cotangent = {10, 100};
+  const Values values = {2, 3}, cotangent = {10, 100};
   const Var x = tape.leaf({2}, values), z = tape.leaf({2}, values);
   tape.backward(x * x, cotangent);
   tape.backward(z * z);
-  EXPECT_EQ(copy(x.gradient()), (std::vector<Real>{40, 600}));
-  EXPECT_EQ(copy(z.gradient()), (std::vector<Real>{4, 6}));
+  EXPECT_EQ(copy(x.gradient()), (Values{40, 600}));
+  EXPECT_EQ(copy(z.gradient()), (Values{4, 6}));
 }
 
 TEST(Tape, GivesNoGradientToConstantsAndToWhatTheOutputDoesNotDependOn) {
   Tape tape;
-  const std::vector<Real> values = {2, 3};
+  const Values values = {2, 3};
   const Var x = tape.leaf({2}, values), unused = tape.leaf({2}, values);
   const Var constant = tape.constant({2}, values), intermediate = x * constant;
   silu(unused);
@@ -187,14 +171,14 @@ class Trap : public testing::Test {
 };
 
 TEST_F(Trap, NamesTheOpAndShapeOfANonFiniteValue) {
-  const std::vector<Real> ones = {1, 1, 1, 1, 1, 1}, zero = {1, 1, 1, 1, 0, 1};
+  const Values ones = {1, 1, 1, 1, 1, 1}, zero = {1, 1, 1, 1, 0, 1};
   const Var a = tape.leaf({2, 3}, ones), b = tape.constant({2, 3}, zero);
   EXPECT_EQ(message_of<NonFiniteError>([&] { a / b; }),
             "op divide ([2, 3], [2, 3]) -> [2, 3], node 2: the value is inf at element 4");
 }
 
 TEST_F(Trap, NamesTheOpAndShapeOfANonFiniteGradient) {
-  const std::vector<Real> values = {tiny, tiny};
+  const Values values = {tiny, tiny};
   const Var a = tape.constant({2}, values), b = scale(tape.leaf({2}, values), 1);
   EXPECT_EQ(message_of<NonFiniteError>([&] { tape.backward(a / b); }),
             "op divide ([2], [2]) -> [2], node 3: the gradient of input 1 is -inf at element 0");
@@ -210,14 +194,14 @@ TEST_F(Trap, SeesTheGradientOfAParameter) {
   Tape with_store(&store);
   with_store.trap_non_finite(true);
   with_store.parameter(unused);
-  const std::vector<Real> values = {tiny, tiny};
+  const Values values = {tiny, tiny};
   const Var a = with_store.constant({2}, values), b = with_store.parameter(id);
   EXPECT_EQ(message_of<NonFiniteError>([&] { with_store.backward(a / b); }),
             "op divide ([2], b [2]) -> [2], node 3: the gradient of input 1 is -inf at element 0");
 }
 
 TEST_F(Trap, OfOneShardEndsTheTasksOfAll) {
-  const std::vector<Real> ones = {1, 1}, zeros = {0, 0};
+  const Values ones = {1, 1}, zeros = {0, 0};
   std::array<Tape, 2> shards;
   const auto divide = [&](Index task, int) {
     Tape& shard = shards[static_cast<std::size_t>(task)];
@@ -230,8 +214,7 @@ TEST_F(Trap, OfOneShardEndsTheTasksOfAll) {
 
 TEST(Tape, LetsNonFiniteNumbersPassWithoutTheTrap) {
   Tape tape;
-  const std::vector<Real> one = {1}, zero = {0};
-  EXPECT_NO_THROW(tape.backward(tape.leaf({1}, one) / tape.leaf({1}, zero)));
+  EXPECT_NO_THROW(tape.backward(tape.leaf({1}, Values{1}) / tape.leaf({1}, Values{0})));
 }
 
 TEST(Tape, EveryOpHasAName) {
@@ -239,10 +222,7 @@ TEST(Tape, EveryOpHasAName) {
   for (int i = 0; i < static_cast<int>(Op::count_); ++i) names.insert(name(static_cast<Op>(i)));
   EXPECT_EQ(names.size(), static_cast<std::size_t>(Op::count_)) << "no two share one";
   EXPECT_EQ(names.count(name(Op::count_)), 0u) << "none is nameless";
-  EXPECT_EQ(name(Op::leaf), "leaf");
   EXPECT_EQ(name(Op::layer_norm), "layer_norm");
-  EXPECT_EQ(name(Op::attention), "attention");
-  EXPECT_EQ(name(Op::cross_entropy), "cross_entropy");
 }
 
 }  // namespace

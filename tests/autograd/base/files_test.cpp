@@ -51,20 +51,15 @@ TEST(ReadFile, ReturnsTheBytesAsTheyAre) {
   EXPECT_EQ(read_file(folder.file("bytes", bytes)), bytes);
 }
 
-TEST(ReadFile, NamesAMissingFile) {
-  EXPECT_EQ(message_of([] { read_file("no/such.txt"); }),
-            "there is no file 'no/such.txt'; check the path");
-}
-
-TEST(ReadFile, NamesAFolder) {
-  EXPECT_EQ(message_of([] { read_file("."); }), "'.' is a folder; name a file in it");
-}
-
-TEST(ReadFile, NamesAnEmptyFile) {
+TEST(ReadFile, NamesAMissingFileAFolderAndAnEmptyFile) {
   const TemporaryFolder folder;
   const std::string path = folder.file("empty", "");
-  EXPECT_EQ(message_of([&] { read_file(path); }),
-            "'" + path + "' is empty; name a file with text in it");
+  for (const auto& [name, message] :
+       {std::pair<std::string, std::string>{"no/such.txt",
+                                            "there is no file 'no/such.txt'; check the path"},
+        {".", "'.' is a folder; name a file in it"},
+        {path, "'" + path + "' is empty; name a file with text in it"}})
+    EXPECT_EQ(message_of([&] { read_file(name); }), message);
 }
 
 TEST(ReadFile, NamesAnUnreadableFile) {
@@ -90,19 +85,14 @@ TEST(ReadFile, ReadsAPipeToItsEnd) {
 }
 
 #ifdef HEADCOUNT_MEMORY_LIMIT
-class VastFile : public testing::Test {
- protected:
-  VastFile() { std::filesystem::resize_file(path_, kSize); }
-
-  static constexpr std::size_t kSize = std::size_t{256} << 20;  // of holes: no disk needed
-  TemporaryFolder folder_;
-  std::string path_ = folder_.file("vast", "a");
-};
-
 // If only half of a file were read, nothing would show it: half a text is a text, too.
-TEST_F(VastFile, ThatMemoryCannotHoldIsNoShorterFile) {
-  EXPECT_EXIT(expect_out_of_memory(kSize / 2, [&] { read_file(path_); }),
-              testing::ExitedWithCode(0), "");
+TEST(VastFile, ThatMemoryCannotHoldIsNoShorterFile) {
+  constexpr std::size_t kSize = std::size_t{256} << 20;  // of holes: no disk needed
+  const TemporaryFolder folder;
+  const std::string path = folder.file("vast", "a");
+  std::filesystem::resize_file(path, kSize);
+  EXPECT_EXIT(expect_out_of_memory(kSize / 2, [&] { read_file(path); }), testing::ExitedWithCode(0),
+              "");
 }
 #endif
 
@@ -117,14 +107,15 @@ TEST(Utf8, NamesSourceAndOffsetOfAnInvalidByte) {
   const auto decode = [](const std::string& bytes) {
     return message_of([&] { decode_utf8(bytes, "old.txt"); });
   };
-  const std::string end = "; convert it, e.g. with iconv";
-  EXPECT_EQ(decode("caf\xE9 au lait"), "'old.txt' is not UTF-8: invalid byte at offset 3" + end);
-  EXPECT_EQ(decode("\xFF\xFE"
-                   "a"),
-            "'old.txt' is not UTF-8: invalid byte at offset 0" + end);
-  EXPECT_EQ(decode("ab\xE2\x82"), "'old.txt' is not UTF-8: invalid byte at offset 2" + end);
-  EXPECT_EQ(decode("\xC0\xAF"), "'old.txt' is not UTF-8: invalid byte at offset 0" + end);
-  EXPECT_EQ(decode("a\xED\xA0\x80"), "'old.txt' is not UTF-8: invalid byte at offset 1" + end);
+  for (const auto& [bytes, offset] : {std::pair{"caf\xE9 au lait", 3},
+                                      {"\xFF\xFE"
+                                       "a",
+                                       0},
+                                      {"ab\xE2\x82", 2},
+                                      {"\xC0\xAF", 0},
+                                      {"a\xED\xA0\x80", 1}})
+    EXPECT_EQ(decode(bytes), "'old.txt' is not UTF-8: invalid byte at offset " +
+                                 std::to_string(offset) + "; convert it, e.g. with iconv");
 }
 
 TEST(Utf8, TakesANulByteForABinaryFile) {
