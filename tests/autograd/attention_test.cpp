@@ -75,7 +75,7 @@ TEST(Attention, AddsItsStatisticsAndKeepsWeightsWhereAsked) {
   EXPECT_TRUE(stats.weights.empty());
   stats.keeps_weights = true;
   attention(x, x, x, {.stats = &stats});
-  EXPECT_EQ(stats.entropy_sum, 2 * entropy);
+  EXPECT_NEAR(stats.entropy_sum, 2 * entropy, 1e-6);
   EXPECT_EQ(stats.rows, 4 * 5);
   EXPECT_EQ(stats.weights.size(), 2u * 5 * 5);
 }
