@@ -10,6 +10,27 @@
 namespace headcount::decoding {
 namespace {
 
+std::vector<Real> forward(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                          Index sequences) {
+  Tape tape(model.parameters());
+  const auto values = model.logits(tape, tokens, sequences).value();
+  return {values.begin(), values.end()};
+}
+
+void expect_decoding_equals_forward(const Given& config, const FormOfKind& forms = {}) {
+  const auto model = make_model(config);
+  const Index context = model->plan()->context;
+  const std::vector<std::int32_t> tokens = some_tokens(3 * context);
+  for (const Index sequences : {1, 3}) {
+    const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * context));
+    const std::vector<Real> expected = forward(*model, text, sequences);
+    for (const std::vector<Index>& pieces :
+         {std::vector<Index>(20, 1), {13, 1, 1, 1, 1, 1, 1, 1}, {1, 6, 1, 12}, {20}})
+      expect_equal(decode(*model, text, {sequences, CacheType::real, forms}, pieces), expected,
+                   kDecodingTolerance);
+  }
+}
+
 TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
   for (const char* positions : {"rope", "learned", "none"}) {
     Given config = decoder_config(GetParam());
@@ -18,45 +39,65 @@ TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
   }
 }
 
-TEST_P(DecodingWithScores, EqualsForwardWithEachScoreScale) {
-  const char* const huge = kDouble ? "1e200" : "1e10";  // scores are rounded by more than exp takes
-  for (const char* scale : {"none", "qk-norm", "row-norm", "length", "0.7", huge}) {
+TEST_P(DecodingInDouble, EqualsForwardWithEachSettingOfItsLayers) {
+  const auto without_scores = kinds_with_scores(false);
+  const bool scores = !std::ranges::count(without_scores, GetParam(), &AttentionKind::name);
+  for (const nlohmann::json& settings : std::vector<nlohmann::json>{
+           {{"bias", "on"}, {"norm", "layer"}, {"activation", "gelu"}, {"tie-embeddings", "on"}},
+           {{"window", 1}},
+           {{"window", 5}},
+           {{"window", 19}},
+           {{"window", 20}},
+           {{"score-scale", "none"}},
+           {{"score-scale", "qk-norm"}},
+           {{"score-scale", "row-norm"}},
+           {{"score-scale", "length"}},
+           {{"score-scale", "0.7"}},
+           {{"score-scale", "1e200"}}}) {  // scores are rounded by more than exp takes
+    if (!scores && !settings.contains("bias")) continue;
+    SCOPED_TRACE(settings.dump());
     Given config = decoder_config(GetParam());
-    set(config, "score-scale", scale);
+    config.put(settings);
     expect_decoding_equals_forward(config);
   }
-}
-
-TEST_P(DecodingInDouble, EqualsForwardWithBiasesLayerNormAndTiedHead) {
-  Given config = decoder_config(GetParam());
-  set(config, "bias", true);
-  set(config, "norm", "layer");
-  set(config, "activation", "gelu");
-  set(config, "tie-embeddings", true);
-  expect_decoding_equals_forward(config);
 }
 
 TEST_P(DecodingInDouble, OfRepeatedSequencesSharesOnePrefill) {
   const auto model = make_model(decoder_config(GetParam()));
-  const std::vector<std::int32_t> tokens = some_tokens(12);
   Decoder one(*model, {});
-  one.feed(tokens);
+  one.feed(some_tokens(12));
   Decoder three = one.repeat(3);
   EXPECT_EQ(three.length(), 12);
   const auto first = one.feed(std::vector<std::int32_t>{5});
-  const std::vector<Real> expected(first.begin(), first.end());
   const auto all = three.feed(std::vector<std::int32_t>{5, 5, 5});
   for (std::size_t b = 0; b < 3; ++b) {
     const auto row = all.subspan(b * kVocabulary, kVocabulary);
-    expect_equal({row.begin(), row.end()}, expected, kDecodingTolerance);
+    expect_equal({row.begin(), row.end()}, {first.begin(), first.end()}, kDecodingTolerance);
   }
 }
 
-TEST_P(DecodingWithScores, EqualsForwardWithAWindow) {
-  for (const Index window : {1, 5, 19, 20}) {
-    Given config = decoder_config(GetParam());
-    set(config, "window", window);
-    expect_decoding_equals_forward(config);
+// A layer that shares has queries of its own for the indexer's rows.
+TEST(DecodingOfPickedRows, EqualsForwardWhereLayersShare) {
+  for (const char* attention : {"csa3+2@4/share/csa2+1", "csa2+3/share@0/csa4+1@3/share@3",
+                                "dsa8+2:index-topk=3/share/mqa/share",
+                                "dsa:index-topk=4@9/dsa:index-topk=1/share@9/share@0"})
+    expect_decoding_equals_forward(decoder_config(attention));
+}
+
+TEST(FormsOfDecoding, AreThoseOfTheLayersThatHaveThem) {
+  for (const std::string form : {"expanded", "absorbed"}) {
+    expect_decoding_equals_forward(decoder_config("mla/share/mqa@6"), {{"mla", form}});
+    const auto model = make_model(decoder_config("mla/tpa"));
+    const Decoder decoder(*model, {1, CacheType::real, {{"mla", form}}});
+    EXPECT_EQ(decoder.caches()[0].form(), form);
+    EXPECT_EQ(decoder.caches()[1].form(), "");
+  }
+  Given not_linear = decoder_config("mla");  // in the keys
+  set(not_linear, "score-scale", "qk-norm");
+  for (const Given& config : {decoder_config("gqa2/mqa"), not_linear}) {
+    const auto model = make_model(config);
+    const std::string kind = config.values()["attention"] == "mla" ? "mla" : "gqa";
+    EXPECT_THROW(Decoder(*model, {1, CacheType::real, {{kind, "absorbed"}}}), ShapeError);
   }
 }
 
@@ -183,23 +224,58 @@ std::vector<std::pair<CacheType, double>> rounding_types(double of_number, doubl
           {CacheType::int8, 1.25 * of_row / 254}};
 }
 
-TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
+// Returns true if a cache of another type than Real rounds rows of the model: states are not.
+bool rounds_rows(const ModelPlan& model) {
+  return kv_cache_bytes(model, 1, CacheType::bf16) != kv_cache_bytes(model, 1);
+}
+
+// Returns true if an indexer leaves out some rows. With a cache that rounds, it may pick others.
+bool picks(const ModelPlan& model) {
+  return std::ranges::any_of(model->cycle, [&](const AttentionPlan& attention) {
+    if (!attention.has("index-topk")) return false;
+    const Index rows = attention.has("compress") ? model->context / attention.whole("compress")
+                                                 : attention.cached_tokens(model->context);
+    return rows > attention.whole("index-topk");
+  });
+}
+
+// Prefill reads the rounded rows that decoding token by token reads. Products of several tokens
+// group sums in another way, though. In float a number between two that a cache can hold may then
+// be rounded to the other one, which is as far as rounding moves it at all. In double, sums differ
+// by so little that no number of these models is.
+void expect_little_change(const LanguageModel& model, double of_number, double of_row) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
+  const std::vector<Real> expected = forward(model, tokens, 1);
+  const bool rounds = rounds_rows(model.plan());
+  for (const auto& [type, most] : rounding_types(of_number, of_row)) {
+    const double tolerance = rounds ? most : kDecodingTolerance;
+    const std::vector<Real> one_by_one =
+        decode(model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
+    if (!picks(model.plan())) expect_equal(one_by_one, expected, tolerance);
+    EXPECT_TRUE(!rounds || one_by_one != expected);
+    expect_equal(decode(model, tokens, {1, type, {}}, {13, 1, 1, 5}), one_by_one,
+                 kDouble ? kDecodingTolerance : tolerance);
+  }
+}
+
+// Models with each of the options that the attention has.
+std::vector<Given> configs_with_options(const std::string& attention) {
+  std::vector<Given> configs;
   for (const auto& options : layer_options()) {
-    Given config = decoder_config(GetParam());
-    if (!has_options(attention_kind(GetParam()), options)) continue;
-    for (const auto& [name, value] : options) set(config, name, value);
+    if (!has_options(attention_kind(attention), options)) continue;
+    configs.push_back(decoder_config(attention));
+    for (const auto& [name, value] : options) set(configs.back(), name, value);
+  }
+  return configs;
+}
+
+TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
+  for (const Given& config : configs_with_options(GetParam())) {
     SCOPED_TRACE(config.values().dump());
     const auto model = make_model(config);
     for (const std::string_view form : attention_forms(model->plan()->cycle.front()))
       expect_decoding_equals_forward(config, {{GetParam(), std::string(form)}});
-    for (const auto& [type, tolerance] : rounding_types(4.1, 10.5)) {
-      const std::vector<Real> one_by_one =
-          decode(*model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
-      if (!picks(*model)) expect_equal(one_by_one, forward(*model, tokens, 1), tolerance);
-      expect_equal(decode(*model, tokens, {1, type, {}}, {13, 1, 1, 5}), one_by_one,
-                   prefill_tolerance(tolerance));
-    }
+    expect_little_change(*model, 4.1, 10.5);
   }
 }
 
@@ -207,10 +283,7 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
 // those of tokens one by one to a prefill, too.
 TEST_P(DecodingOfKinds, EqualsForwardThroughRotatedRowsOfEachType) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
-  for (const auto& options : layer_options()) {
-    Given config = decoder_config(GetParam());
-    if (!has_options(attention_kind(GetParam()), options)) continue;
-    for (const auto& [name, value] : options) set(config, name, value);
+  for (const Given& config : configs_with_options(GetParam())) {
     SCOPED_TRACE(config.values().dump());
     const auto model = make_model(config);
     CacheRounding rounding;
@@ -236,11 +309,6 @@ TEST_P(DecodingOfKinds, EqualsForwardThroughRotatedRowsOfEachType) {
       }
     }
   }
-}
-
-// Returns true if a cache of another type than Real rounds rows of the model.
-bool rounds_rows(const ModelPlan& model) {
-  return kv_cache_bytes(model, 1, CacheType::bf16) != kv_cache_bytes(model, 1);
 }
 
 // Recent rows of as many tokens as there are change nothing, but pooled rows are never recent: they
@@ -270,33 +338,12 @@ TEST_P(Decoding, OfRecentTokensIsExact) {
 }
 
 TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
-  const auto model = make_model(decoder_config(GetParam()));
-  const std::vector<std::int32_t> tokens = some_tokens(model->plan()->context);
-  const std::vector<Real> expected = forward(*model, tokens, 1);
-  // States are not rounded.
-  const bool rounds = rounds_rows(model->plan());
-  for (const auto& [type, tolerance] : rounding_types(3.1, 7.5)) {
-    const DecodeOptions options{1, type, {}};
-    const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
-    if (!picks(*model)) expect_equal(one_by_one, expected, rounds ? tolerance : kDecodingTolerance);
-    EXPECT_TRUE(!rounds || one_by_one != expected);
-    expect_equal(decode(*model, tokens, options, {13, 1, 1, 5}), one_by_one,
-                 rounds ? prefill_tolerance(tolerance) : kDecodingTolerance);
-  }
-}
-
-std::vector<std::string> names_with_scores() {
-  std::vector<std::string> names;
-  for (const AttentionKind* kind : kinds_with_scores()) names.emplace_back(kind->name);
-  return names;
+  expect_little_change(*make_model(decoder_config(GetParam())), 3.1, 7.5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, Decoding, testing::ValuesIn(and_patterns(kind_names())), test_name);
 INSTANTIATE_TEST_SUITE_P(Every, DecodingInDouble, only(kDouble, and_patterns(kind_names())),
                          test_name);
 INSTANTIATE_TEST_SUITE_P(Every, DecodingOfKinds, only(kDouble, kind_names()), test_name);
-INSTANTIATE_TEST_SUITE_P(Every, DecodingWithScores,
-                         only(kDouble, and_patterns(names_with_scores())), test_name);
-
 }  // namespace
 }  // namespace headcount::decoding

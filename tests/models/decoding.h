@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
@@ -31,14 +32,13 @@ inline std::vector<std::int32_t> some_tokens(Index count) {
 
 /// A small model with weights large enough for attention to matter.
 inline Given decoder_config(const std::string& attention) {
-  Given config(model_settings());
-  set(config, "dim", 24);
-  set(config, "context", 20);
-  set(config, "heads", 4);
-  set(config, "head-dim", 6);
-  set(config, "attention", attention);
-  set(config, "layers", std::max<Index>(2, std::ssize(parse_attention_spec(attention).cycle)));
-  return config;
+  const Index parts = std::ssize(parse_attention_spec(attention).cycle);
+  return Given(model_settings(), {{"dim", 24},
+                                  {"context", 20},
+                                  {"heads", 4},
+                                  {"head-dim", 6},
+                                  {"attention", attention},
+                                  {"layers", std::max<Index>(2, parts)}});
 }
 
 inline std::unique_ptr<LanguageModel> make_model(const Given& config) {
@@ -50,13 +50,6 @@ inline std::unique_ptr<LanguageModel> make_model(const Given& config) {
       x = static_cast<Real>(0.35 * random_normal({.seed = 3}, drawn++));
   }
   return model;
-}
-
-inline std::vector<Real> forward(const LanguageModel& model, std::span<const std::int32_t> tokens,
-                                 Index sequences) {
-  Tape tape(model.parameters());
-  const auto values = model.logits(tape, tokens, sequences).value();
-  return {values.begin(), values.end()};
 }
 
 /// Logits of a decoder that is fed `pieces` tokens of each sequence at a time.
@@ -95,30 +88,6 @@ inline void expect_equal(const std::vector<Real>& values, const std::vector<Real
     worst = error <= worst ? worst : error;
   }
   EXPECT_LE(worst, tolerance);
-}
-
-inline void expect_decoding_equals_forward(const Given& config, const FormOfKind& forms = {}) {
-  const auto model = make_model(config);
-  const Index context = model->plan()->context;
-  const std::vector<std::int32_t> tokens = some_tokens(3 * context);
-  for (const Index sequences : {1, 3}) {
-    const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * context));
-    const std::vector<Real> expected = forward(*model, text, sequences);
-    const DecodeOptions options{sequences, CacheType::real, forms};
-    expect_equal(decode(*model, text, options, std::vector<Index>(20, 1)), expected,
-                 kDecodingTolerance);
-    expect_equal(decode(*model, text, options, {13, 1, 1, 1, 1, 1, 1, 1}), expected,
-                 kDecodingTolerance);
-    expect_equal(decode(*model, text, options, {1, 6, 1, 12}), expected, kDecodingTolerance);
-    expect_equal(decode(*model, text, options, {20}), expected, kDecodingTolerance);
-  }
-}
-
-/// Returns true if all layers see single tokens.
-inline bool attends(const std::string& attention) {
-  return std::ranges::all_of(parse_attention_spec(attention).cycle, [](const LayerSpec& part) {
-    return part.shares() || part.kind->attends;
-  });
 }
 
 inline std::vector<std::string> kind_names() {
@@ -173,31 +142,11 @@ class DecodingInDouble : public Decoding {};
 class DecodingInFloat : public Decoding {};
 class DecodingInChunks : public Decoding {};
 class MemoryOfDecoding : public Decoding {};
-class DecodingWithScores : public Decoding {};
 class DecodingOfKinds : public Decoding {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingInDouble);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingInFloat);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingInChunks);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MemoryOfDecoding);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingWithScores);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingOfKinds);
-
-// Prefill reads the rounded rows that decoding token by token reads. Products of several tokens
-// group sums in another way, though. In float a number between two that a cache can hold may then
-// be rounded to the other one, which is as far as rounding moves it at all. In double, sums differ
-// by so little that no number of these models is.
-inline double prefill_tolerance(double of_rounding) {
-  return kDouble ? kDecodingTolerance : of_rounding;
-}
-
-// Returns true if an indexer leaves out some rows. With a cache that rounds, it may pick others.
-inline bool picks(const LanguageModel& model) {
-  return std::ranges::any_of(model.plan()->cycle, [&](const AttentionPlan& attention) {
-    if (!attention.has("index-topk")) return false;
-    const Index context = model.plan()->context;
-    const Index rows = attention.has("compress") ? context / attention.whole("compress")
-                                                 : attention.cached_tokens(context);
-    return rows > attention.whole("index-topk");
-  });
-}
 
 }  // namespace headcount::decoding
