@@ -108,9 +108,9 @@ TEST(MalformedSafetensors, IsRefusedInOneLineThatNamesTheFile) {
   };
   for (const auto& [bytes, part] : files) {
     const std::string message = message_of([&, &file = bytes] { parse(file); });
-    EXPECT_TRUE(message.starts_with("model.safetensors: ")) << bytes << message;
-    EXPECT_NE(message.find(part), std::string::npos) << bytes << message;
-    EXPECT_EQ(message.find('\n'), std::string::npos) << bytes << message;
+    EXPECT_TRUE(message.starts_with("model.safetensors: ")) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   }
 }
 
@@ -248,31 +248,24 @@ RC_GTEST_PROP(SafetensorsWriter, RoundTripKeepsNamesShapesOrderAndBits, ()) {
   }
 }
 
-TEST(SafetensorsWriter, NumbersStartAtAMultipleOfEightBytes) {
+TEST(SafetensorsWriter, NumbersStartAtAMultipleOfEightBytesAndOutliveTheFileInCopies) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "file";
   const double number = 1.5;
   for (std::size_t length = 1; length < 20; ++length) {
-    const TensorSource source{std::string(length, 'n'), {}, Dtype::f64, &number};
+    const std::string name(length, 'n');
+    const TensorSource source{name, {}, Dtype::f64, &number};
     write_safetensors(file, std::span(&source, 1));
     const std::string bytes = read_file(file);
     std::uint64_t header = 0;
     std::memcpy(&header, bytes.data(), 8);
     EXPECT_EQ(header % 8, 0u);
     EXPECT_EQ(bytes.size(), 8 + header + 8);
+    auto first = std::make_unique<Safetensors>(open_safetensors(file));
+    const Safetensors second = *first;
+    first.reset();
+    EXPECT_EQ(second.at(name).to_doubles(), std::vector<double>{1.5});
   }
-}
-
-TEST(SafetensorsWriter, CopiesOfAnOpenFileOutliveIt) {
-  const TemporaryFolder folder;
-  const fs::path file = folder.path() / "file";
-  const double number = 1.5;
-  const TensorSource source{"x", {1}, Dtype::f64, &number};
-  write_safetensors(file, std::span(&source, 1), {{"format", "pt"}});
-  auto first = std::make_unique<Safetensors>(open_safetensors(file));
-  const Safetensors second = *first;
-  first.reset();
-  EXPECT_EQ(second.at("x").to_doubles(), std::vector<double>{1.5});
 }
 
 TEST(SafetensorsWriter, AFullDiskIsAWriteError) {
