@@ -6,6 +6,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/no_target.h"
+#include "models/model_cache.h"
 
 namespace headcount {
 
@@ -200,7 +201,7 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,
                                                    const FormOfKind& forms) const {
-  require_parts(plan_, options.rounding);
+  cache_of(plan_).require_fit(options.rounding);
   std::vector<LayerCache> caches;
   for (Index layer = 0; layer < plan_->layers; ++layer) {
     const AttentionPlan& attention = plan_->layer_attention(layer);

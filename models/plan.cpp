@@ -184,15 +184,6 @@ std::vector<Kept> kept_by_block(const ResolvedModel& model, const AttentionPlan&
   return keeps;
 }
 
-void require_parts(const ModelPlan& model, const CacheRounding& rounding) {
-  std::vector<Kept> all;
-  for (const AttentionPlan& layer : model->cycle) {
-    const std::vector<Kept> keeps = cache_parts(layer);
-    all.insert(all.end(), keeps.begin(), keeps.end());
-  }
-  rounding.require_parts(all);
-}
-
 const SettingList& model_settings() {
   static const SettingList list = [] {
     SettingList all = settings_in(

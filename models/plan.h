@@ -68,9 +68,6 @@ class ModelPlan {
   std::shared_ptr<const ResolvedModel> model_;
 };
 
-/// Throws SettingError for a part of `rounding` that no layer of the model rounds.
-void require_parts(const ModelPlan& model, const CacheRounding& rounding);
-
 /// The setting `attention`, the settings of attentions, then those of the model.
 const SettingList& model_settings();
 

@@ -32,8 +32,6 @@ Json per_layer(const CostRow& row, Count Costs::*count) {
              : Json(static_cast<double>(total) / static_cast<double>(row.layers));
 }
 
-constexpr const char* kBytesAt = "cache_bytes_at_";  // begins the key of a long context
-
 // A long context in a heading: "4 k".
 std::string short_context(Index context) {
   constexpr Index kKilo = 1024, kMega = kKilo * kKilo;
@@ -57,7 +55,8 @@ struct Origin {
 
 using Row = const CostRow&;
 
-// Columns for programs. The first table for people has those with a heading, but for long contexts.
+// Columns for programs, the last ones of long contexts. Tables for people have those with a
+// heading.
 std::vector<Column<CostRow>> columns() {
   std::vector<Column<CostRow>> all = {{"attention", "attention",
                                        [](Row row) { return shown(row.attention); },
@@ -82,7 +81,8 @@ std::vector<Column<CostRow>> columns() {
   for (std::size_t i = 0; i < long_contexts().size(); ++i) {
     const Index context = long_contexts()[i];
     all.push_back(number_column<CostRow>(
-        "bytes at\n" + short_context(context) + " tokens", kBytesAt + std::to_string(context),
+        "bytes at\n" + short_context(context) + " tokens",
+        "cache_bytes_at_" + std::to_string(context),
         [=](Row row) { return row.long_cache_bytes[i].value(); }, binary_text));
   }
   return all;
@@ -92,9 +92,8 @@ std::vector<Column<CostRow>> columns() {
 std::string short_table(const std::vector<CostRow>& rows, const Origin& origin, Format format,
                         std::size_t width) {
   std::vector<Column<CostRow>> shown_columns = columns();
-  std::erase_if(shown_columns, [](const auto& column) {
-    return column.heading.empty() || column.key.starts_with(kBytesAt);
-  });
+  shown_columns.resize(shown_columns.size() - long_contexts().size());
+  std::erase_if(shown_columns, [](const auto& column) { return column.heading.empty(); });
   const auto mark = [&](Row row) {
     const bool chosen =
         !origin.mark.empty() && row.decodes && row.attention.starts_with(origin.attention);
@@ -108,13 +107,10 @@ std::string short_table(const std::vector<CostRow>& rows, const Origin& origin, 
 
 // The cache of all layers at long contexts, for each attention: its forms have the same cache.
 std::string long_table(std::vector<CostRow> rows, Format format) {
-  std::vector<std::string_view> keys = {"attention"};
-  const std::vector<Column<CostRow>> all = columns();
-  for (const auto& column : all) {
-    if (column.key.starts_with(kBytesAt)) keys.push_back(column.key);
-  }
+  std::vector<Column<CostRow>> all = columns();
+  all.erase(all.begin() + 1, all.end() - std::ssize(long_contexts()));
   std::erase_if(rows, [](Row row) { return !row.trained; });
-  return text_table(selected(all, keys), rows, format);
+  return text_table(all, rows, format);
 }
 
 // Names of attentions, in `rows`, that are neither usual, nor a pattern, nor `asked`. Removes them.
