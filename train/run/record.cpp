@@ -8,6 +8,7 @@
 #include "autograd/base/json.h"
 #include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
+#include "train/fields.h"
 #include "train/run/provenance.h"
 
 namespace headcount {
@@ -61,17 +62,9 @@ void record_start(const fs::path& folder, RunRecord record, Index from_step, Ind
                   const std::string& command) {
   if (record.starts.empty()) record.working_directory = working_directory();
   record.starts.push_back({from_step, command, version_text(), machine_text(), steps});
-  nlohmann::ordered_json starts = nlohmann::ordered_json::array();
-  for (const RunStart& start : record.starts) {
-    starts.push_back({{"from_step", start.from_step},
-                      {"command", start.command},
-                      {"version", start.version},
-                      {"machine", start.machine}});
-    if (start.steps > 0) starts.back()["steps"] = start.steps;
-  }
   nlohmann::ordered_json object = {{"data_sha256", record.data_sha256}, {"seed", record.seed}};
   if (!record.working_directory.empty()) object["working_directory"] = record.working_directory;
-  object["starts"] = starts;
+  object["starts"] = json_of(record.starts);
   write_file_durably(folder / kRecord, object.dump(2) + "\n");
 }
 

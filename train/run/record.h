@@ -17,6 +17,11 @@ struct RunStart {
   std::string version;  ///< version_text() of the program
   std::string machine;  ///< machine_text(); empty if an older version wrote the record
   Index steps = 0;      ///< steps of the run, as of this start; 0 if not recorded
+
+  static void fields(auto& io, auto& s) {
+    io({}, "from_step", s.from_step, "command", s.command, "version", s.version, "machine",
+       s.machine, "steps", s.steps);
+  }
 };
 
 /// File name of a run's record.

@@ -9,6 +9,7 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
+#include "train/fields.h"
 #include "train/run/loaded.h"
 #include "train/run/record.h"
 
@@ -97,12 +98,7 @@ Json read_run(const std::string& folder) {
   }
   run["data_sha256"] = record.data_sha256;
   run["settings"] = to_json(options);
-  for (const RunStart& start : record.starts) {
-    run["starts"].push_back({{"from_step", start.from_step},
-                             {"command", start.command},
-                             {"version", start.version},
-                             {"machine", start.machine}});
-  }
+  run["starts"] = json_of(record.starts);
   run["curve"] = curve;
   return run;
 }
