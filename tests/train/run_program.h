@@ -89,6 +89,12 @@ inline ProgramResult run_shell(const std::string& script, const std::filesystem:
   return run_program({"-c", "headcount='" HEADCOUNT_PROGRAM "'; " + script}, folder, "/bin/sh");
 }
 
+/// Expects that `text` has each of `parts`.
+inline void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+}
+
 /// Expects that the program refused `what` (for messages) properly: exit code `code`, nothing on
 /// standard output, and one line on standard error that contains each of `parts`.
 inline void expect_refusal(const ProgramResult& result, int code,
@@ -97,8 +103,8 @@ inline void expect_refusal(const ProgramResult& result, int code,
   EXPECT_EQ(result.out, "") << what;
   EXPECT_TRUE(result.err.starts_with("headcount: ")) << what << "\n" << result.err;
   EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << what << "\n" << result.err;
-  for (const std::string& part : parts)
-    EXPECT_NE(result.err.find(part), std::string::npos) << what << "\n" << result.err;
+  SCOPED_TRACE(what);
+  expect_parts(result.err, parts);
 }
 
 /// Splits a command line into words at spaces.
@@ -141,6 +147,12 @@ class TrainFolder {
   void file(const std::string& name, const std::string& bytes) const { folder_.file(name, bytes); }
   bool has(const std::string& name) const { return std::filesystem::exists(*this / name); }
   std::string contents(const std::string& name) const { return file_contents(*this / name); }
+  nlohmann::json json(const std::string& name) const {
+    return nlohmann::json::parse(contents(name));
+  }
+  void copy(const std::string& from, const std::string& to) const {
+    std::filesystem::copy(*this / from, *this / to, std::filesystem::copy_options::recursive);
+  }
   /// Lines of the metrics of a run.
   std::vector<nlohmann::json> metrics(const std::string& run) const {
     std::vector<nlohmann::json> steps;
@@ -154,8 +166,26 @@ class TrainFolder {
   }
 
   const std::filesystem::path& path() const { return folder_.path(); }
-  ProgramResult headcount(const std::string& line) const {
-    return run_program(words(line), folder_.path());
+  /// Runs a command line; `more` arguments may hold spaces.
+  ProgramResult headcount(const std::string& line,
+                          const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = words(line);
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments, folder_.path());
+  }
+  /// The same for a line that must succeed.
+  ProgramResult done(const std::string& line, const std::vector<std::string>& more = {}) const {
+    ProgramResult result = headcount(line, more);
+    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
+    return result;
+  }
+  /// The object that a line prints as JSON.
+  nlohmann::json object(const std::string& line, const std::vector<std::string>& more = {}) const {
+    return nlohmann::json::parse(done(line + " --format json", more).out);
+  }
+  void expect_refusal(const std::string& line, int code,
+                      const std::vector<std::string>& parts) const {
+    headcount::expect_refusal(headcount(line), code, parts, line);
   }
   /// `headcount train` with `flags` over those of the small model.
   static std::string train_line(const std::string& flags) {
@@ -165,12 +195,7 @@ class TrainFolder {
                           flags);
   }
   ProgramResult train(const std::string& flags) const { return headcount(train_line(flags)); }
-  /// The same for a run that must succeed.
-  ProgramResult trained(const std::string& flags) const {
-    ProgramResult result = train(flags);
-    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
-    return result;
-  }
+  ProgramResult trained(const std::string& flags) const { return done(train_line(flags)); }
   ProgramResult shell(const std::string& script) const { return run_shell(script, folder_.path()); }
   /// Starts the program without waiting for it; its outputs go to the files out and err, and
   /// `name` in front of both. In its environment HEADCOUNT_STOP_AT (see train/interrupt.h) is

@@ -24,15 +24,13 @@ class RunsOfASuite : public testing::Test {
   static void TearDownTestSuite() { folder_.reset(); }
 
   /// Trains a run, which must succeed; returns its result.
-  static nlohmann::json train(const std::string& run, const std::string& flags) {
-    const std::string defaults = "--lr 0.01 --warmup 0 --format json --out " + run;
-    return nlohmann::json::parse(folder_->trained(over_defaults(defaults, flags) + " --quiet").out);
+  static nlohmann::json train(const std::string& run, const std::string& flags = "") {
+    const std::string defaults = "--lr 0.01 --warmup 0 --out " + run;
+    return folder_->object(TrainFolder::train_line(over_defaults(defaults, flags) + " --quiet"));
   }
   /// Calls the command; `more` arguments may hold spaces.
   static ProgramResult call(const std::string& flags, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = words(std::string(Suite::kCommand) + " " + flags);
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_program(arguments, folder_->path());
+    return folder_->headcount(std::string(Suite::kCommand) + " " + flags, more);
   }
   /// Standard output of a call that must succeed and warn of nothing, as text and as JSON.
   static std::string text(const std::string& flags, const std::vector<std::string>& more = {}) {
@@ -46,9 +44,8 @@ class RunsOfASuite : public testing::Test {
     return nlohmann::json::parse(text("--format json " + flags, more));
   }
   static void expect_refusal(int code, const std::string& flags,
-                             const std::vector<std::string>& names,
-                             const std::vector<std::string>& more = {}) {
-    headcount::expect_refusal(call(flags, more), code, names, flags);
+                             const std::vector<std::string>& parts) {
+    headcount::expect_refusal(call(flags), code, parts, flags);
   }
 
   static inline std::unique_ptr<TrainFolder> folder_;

@@ -38,17 +38,15 @@ TEST(StoryQuestions, EndWhereTheAnswerBegins) {
 TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
   const TrainFolder folder;
   for (const std::string text : {"tales", "recall"}) {
-    const ProgramResult trained = folder.headcount(kTiny + "--data " + text + " --out " + text);
-    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    const ProgramResult trained = folder.done(kTiny + "--data " + text + " --out " + text);
     EXPECT_EQ(trained.out.find("\nquestions (more by headcount ask --from recall):\n") !=
                   std::string::npos,
               text == "recall")
         << "in place of a sample, which only stories have";
-    const ProgramResult shown = folder.headcount("ask --questions 3 --from " + text);
-    EXPECT_TRUE(shown.out.starts_with(text + ": ")) << "it says what the questions are";
-    EXPECT_NE(shown.out.find(" of 3 right\n"), std::string::npos) << shown.out << shown.err;
-    const json asked =
-        json::parse(folder.headcount("ask --questions 3 --format json --from " + text).out);
+    const std::string line = "ask --questions 3 --from " + text, shown = folder.done(line).out;
+    EXPECT_TRUE(shown.starts_with(text + ": ")) << "it says what the questions are";
+    expect_parts(shown, {" of 3 right\n"});
+    const json asked = folder.object(line);
     ASSERT_EQ(asked["answers"].size(), 3u);
     for (const json& answer : asked["answers"]) {
       EXPECT_EQ(answer["right"], answer["answer"] == answer["right_answer"]);
@@ -63,19 +61,14 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
   EXPECT_TRUE(std::ranges::any_of(tales_names().people,
                                   [&](std::string_view name) { return sample.starts_with(name); }))
       << "stories begin with a name: " << sample;
-  const json own = json::parse(folder.headcount("ask --format json --from tales --text Tom").out);
+  const json own = folder.object("ask --from tales --text Tom");
   EXPECT_EQ(own["answers"][0]["prompt"], "Tom");
   EXPECT_FALSE(own["answers"][0].contains("right"));
-  const auto refusal = [&](const std::string& flags) {
-    const ProgramResult result = folder.headcount("ask " + flags);
-    EXPECT_NE(result.exit_code, 0);
-    return result.err;
-  };
-  EXPECT_NE(refusal("--from tales --text -").find("--text - finds no line"), std::string::npos);
-  EXPECT_NE(refusal("--from tales --text a --questions 2").find("--questions"), std::string::npos);
-  EXPECT_NE(refusal("--from recall --text ?").find("lacks '?'"), std::string::npos);
-  EXPECT_NE(refusal("--from recall/checkpoints/step-1").find("ask your own question by --text"),
-            std::string::npos);
+  folder.expect_refusal("ask --from tales --text -", kUsage, {"--text - finds no line"});
+  folder.expect_refusal("ask --from tales --text a --questions 2", kUsage, {"--questions"});
+  folder.expect_refusal("ask --from recall --text ?", kData, {"lacks '?'"});
+  folder.expect_refusal("ask --from recall/checkpoints/step-1", kUsage,
+                        {"ask your own question by --text"});
 }
 
 TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {
@@ -83,22 +76,16 @@ TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {
   for (const BuiltInCorpus* const built_in : built_in_corpora()) {
     const std::string name(built_in->name);
     const Corpus corpus = load_corpus(name, {.characters = 20'000});
-    const std::string all = folder.headcount("data " + name + " --tokens 20000").out;
-    EXPECT_EQ(all, corpus.vocabulary.decode(corpus.train.tokens) +
-                       corpus.vocabulary.decode(corpus.validation.tokens));
-    const std::string few = folder.headcount("data " + name).out;
-    EXPECT_TRUE(few.ends_with('\n'));
-    EXPECT_EQ(folder.headcount("data " + name).err,
-              "headcount: " + name + ": " + std::string(built_in->about) + "\n");
-    EXPECT_LT(few.size(), 1000u);
-    EXPECT_NE(folder.headcount("data " + name + " --seed 2").out, few);
+    EXPECT_EQ(folder.done("data " + name + " --tokens 20000").out,
+              corpus.vocabulary.decode(corpus.train.tokens) +
+                  corpus.vocabulary.decode(corpus.validation.tokens));
+    const ProgramResult few = folder.done("data " + name);
+    EXPECT_TRUE(few.out.ends_with('\n'));
+    EXPECT_LT(few.out.size(), 1000u);
+    EXPECT_EQ(few.err, "headcount: " + name + ": " + std::string(built_in->about) + "\n");
+    EXPECT_NE(folder.done("data " + name + " --seed 2").out, few.out);
   }
   EXPECT_NE(folder.headcount("data lookup --kinds 1").out, folder.headcount("data lookup").out);
-  for (const char* const wrong : {"data", "data talse", "data tales --kinds 2"}) {
-    const ProgramResult result = folder.headcount(wrong);
-    EXPECT_EQ(result.exit_code, 2) << wrong;
-    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
-  }
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -37,10 +36,8 @@ std::set<std::string> flags_in(const std::string& text) {
 
 // What a command's help says before its examples.
 std::string help_of(const std::string& command) {
-  const TemporaryFolder folder;
-  const ProgramResult result = run_program({command, "--help", "all"}, folder.path());
-  EXPECT_EQ(result.exit_code, 0) << command;
-  return result.out.substr(0, result.out.find("\nExamples:"));
+  const std::string help = TrainFolder().done(command + " --help all").out;
+  return help.substr(0, help.find("\nExamples:"));
 }
 
 // Returns true if the command takes the flag. Its value is read after the help is printed.
@@ -88,9 +85,7 @@ TEST(Help, HasShortFormsForThoseWhoTryThem) {
   ASSERT_GT(train.size(), all.size());
   for (const auto& [line, text] : {std::pair{"-h", all}, std::pair{"help", all},
                                    std::pair{"train -h", train}, std::pair{"help train", train}}) {
-    const ProgramResult result = folder.headcount(line);
-    EXPECT_EQ(result.exit_code, 0) << line << result.err;
-    EXPECT_EQ(result.out, text) << line;
+    EXPECT_EQ(folder.done(line).out, text) << line;
   }
 }
 
@@ -109,7 +104,6 @@ TEST(Help, OfAllCommandsSaysWhatToTypeFirstAndAlignsThem) {
 TEST(Format, OfEveryCommandIsTextJsonCsvOrMarkdown) {
   const TrainFolder folder;
   folder.trained("--quiet --out run");
-  const std::string end = " --format ";
   for (const std::string& line :
        {TrainFolder::train_line("--quiet"), std::string("eval --from run"),
         std::string("sample --from run --tokens 3"), std::string("ask --from run --text 16"),
@@ -118,9 +112,7 @@ TEST(Format, OfEveryCommandIsTextJsonCsvOrMarkdown) {
         std::string("cost --dim 16 --heads 2")}) {
     const auto output = [&](const std::string& format) {
       std::filesystem::remove_all(folder / "mqa");
-      const ProgramResult result = folder.headcount(line + end + format);
-      EXPECT_EQ(result.exit_code, 0) << line << result.err;
-      return result.out;
+      return folder.done(line + " --format " + format).out;
     };
     const auto json = nlohmann::ordered_json::parse(output("json"));
     EXPECT_TRUE(json.is_object()) << line;
@@ -129,20 +121,13 @@ TEST(Format, OfEveryCommandIsTextJsonCsvOrMarkdown) {
     EXPECT_GT(csv.size(), header.size() + 1) << line;
     EXPECT_NE(output("markdown").find("---"), std::string::npos) << line;
     EXPECT_EQ(output("text").find("---"), std::string::npos) << line;
-    expect_refusal(folder.headcount(line + end + "yaml"), kUsage,
-                   {"--format must be text, json, csv or markdown, is 'yaml'"}, line);
+    folder.expect_refusal(line + " --format yaml", kUsage,
+                          {"--format must be text, json, csv or markdown, is 'yaml'"});
   }
 }
 
-// Standard output of `command` in a POSIX shell.
-std::string shell_output(const std::string& command) {
-  const TemporaryFolder folder;
-  const std::string script = folder.file("script", command), out = folder.path() / "out";
-  EXPECT_EQ(std::system(("sh '" + script + "' > '" + out + "'").c_str()), 0) << command;
-  return file_contents(out);
-}
-
 TEST(ShellWord, ComesBackFromTheShellAsItWas) {
+  const TrainFolder folder;
   std::vector<std::string> texts = {
       "",        "plain-1.txt",  "it's.txt", "`id`",  "$(id) $HOME", "a b",
       "a\nb",    "\n",           "a\n",      "-x",    "~",           "#",
@@ -153,7 +138,7 @@ TEST(ShellWord, ComesBackFromTheShellAsItWas) {
   texts.push_back(all);
   for (const std::string& text : texts) {
     const std::string word = shell_word(text);
-    EXPECT_EQ(shell_output("printf '%s.' " + word), text + ".") << word;
+    EXPECT_EQ(folder.shell("printf '%s.' " + word).out, text + ".") << word;
     for (const char c : word)
       EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20 || c == '\n') << word;
   }
@@ -169,21 +154,15 @@ TEST(CommandText, RepeatsARunWhateverItsFileIsCalled) {
   for (const std::string name : {"it's.txt", "`touch hacked`.txt", "a b.txt", "two\nlines.txt",
                                  "-dash.txt", "$(touch hacked);#.txt"}) {
     folder.file(name, folder.contents("text.txt"));
-    const ProgramResult first =
-        run_program({"train", "--data=" + name, "--layers", "1", "--dim", "16", "--heads", "2",
-                     "--context", "16", "--steps", "1", "--quiet", "--out", "run"},
-                    folder.path());
-    ASSERT_EQ(first.exit_code, 0) << name << first.err;
-    const auto record = nlohmann::json::parse(folder.contents("run/run.json"));
-    const std::string weights = "run/checkpoints/step-1/model.safetensors";
-    const std::string trained = folder.contents(weights);
+    folder.done("train --layers 1 --dim 16 --heads 2 --context 16 --steps 1 --quiet --out run",
+                {"--data=" + name});
+    const std::string command = folder.json("run/run.json").at("starts")[0].at("command"),
+                      trained = folder.weights("run", 1);
     std::filesystem::remove_all(folder / "run");
-    folder.file("again", record.at("starts")[0].at("command"));
-    const std::string program = HEADCOUNT_PROGRAM;
-    const std::string line = "cd '" + folder.path().string() + "' && PATH='" +
-                             program.substr(0, program.rfind('/')) + "':$PATH sh again >out";
-    EXPECT_EQ(std::system(line.c_str()), 0) << name;
-    EXPECT_EQ(folder.contents(weights), trained) << name;
+    const ProgramResult again =
+        folder.shell("PATH=\"${headcount%/*}:$PATH\"; " + command + "; exit $?");
+    EXPECT_EQ(again.exit_code, 0) << name << again.err;
+    EXPECT_EQ(folder.weights("run", 1), trained) << name;
     std::filesystem::remove_all(folder / "run");
   }
   EXPECT_FALSE(folder.has("hacked"));

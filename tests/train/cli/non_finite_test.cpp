@@ -20,7 +20,7 @@ const std::string kKeys = "model.layers.0.self_attn.k_proj.weight";
 class NonFiniteNumbers : public RunsOfASuite<NonFiniteNumbers> {
  public:
   static void prepare() {
-    train("run", "");
+    train("run");
     spoil("nan", [](std::vector<Real>& keys) { keys[7] = std::numeric_limits<Real>::quiet_NaN(); });
     spoil("large", [](std::vector<Real>& keys) {
       for (Real& x : keys) x *= Real{1e8};
@@ -50,10 +50,6 @@ class NonFiniteNumbers : public RunsOfASuite<NonFiniteNumbers> {
     std::filesystem::rename(folder / "changed", folder / name);
     std::filesystem::remove(folder / "SHA256SUMS");
   }
-  static void expect_refusal(const std::string& line, int code,
-                             const std::vector<std::string>& parts) {
-    headcount::expect_refusal(folder_->headcount(line), code, parts, line);
-  }
 };
 
 TEST_F(NonFiniteNumbers, OfAModelAreRefusedByEveryCommandThatLoadsIt) {
@@ -62,40 +58,35 @@ TEST_F(NonFiniteNumbers, OfAModelAreRefusedByEveryCommandThatLoadsIt) {
         "eval --data text.txt --format json --attention-stats --from nan",
         "attend --text 12 --from nan", "convert --attention mqa --out converted --from nan",
         "train --data text.txt --init nan --out next"}) {
-    expect_refusal(line, kData, {"nan/model.safetensors: " + kKeys + " is nan at element 7"});
+    folder_->expect_refusal(line, kData,
+                            {"nan/model.safetensors: " + kKeys + " is nan at element 7"});
     if (line.starts_with("train")) continue;
-    expect_refusal(line + " --allow-non-finite", kDiverged, {kKeys + " is nan at element 7"});
+    folder_->expect_refusal(line + " --allow-non-finite", kDiverged,
+                            {kKeys + " is nan at element 7"});
   }
   for (const char* folder : {"converted", "next"}) EXPECT_FALSE(folder_->has(folder)) << folder;
 }
 
 TEST_F(NonFiniteNumbers, OfAnOptimizerEndARunThatIsResumed) {
-  namespace fs = std::filesystem;
-  fs::copy(*folder_ / "run", *folder_ / "resumed", fs::copy_options::recursive);
+  folder_->copy("run", "resumed");
   spoil_tensor(*folder_ / "resumed/checkpoints/step-3", "optimizer.safetensors",
                "second_moment." + kKeys,
                [](std::vector<Real>& v) { v[7] = std::numeric_limits<Real>::infinity(); });
-  expect_refusal("train --resume resumed --steps 5", kData,
-                 {"step-3/optimizer.safetensors: second_moment." + kKeys +
-                  " is inf at element 7; take another checkpoint"});
+  folder_->expect_refusal("train --resume resumed --steps 5", kData,
+                          {"step-3/optimizer.safetensors: second_moment." + kKeys +
+                           " is inf at element 7; take another checkpoint"});
 }
 
 TEST_F(NonFiniteNumbers, ThatOverflowACacheNameItsType) {
   for (const std::string line :
        {"sample --prompt 12 --from large ", "eval --data text.txt --from large "}) {
-    for (const char* type : {"f32", "bf16"})
-      EXPECT_EQ(folder_->headcount(line + "--cache-dtype " + type).exit_code, 0) << line << type;
-    expect_refusal(line + "--cache-dtype f16", kDiverged,
-                   {"the f16 KV cache overflows", "65504", "--cache-dtype bf16 or f32"});
-    expect_refusal(line + "--cache-dtype int8", kDiverged,
-                   {"the int8 KV cache overflows", "--cache-dtype bf16 or f32"});
+    for (const char* type : {"f32", "bf16"}) folder_->done(line + "--cache-dtype " + type);
+    for (const std::string type : {"f16", "int8"})
+      folder_->expect_refusal(line + "--cache-dtype " + type, kDiverged,
+                              {"the " + type + " KV cache overflows", "--cache-dtype bf16 or f32",
+                               type == "f16" ? "65504" : ""});
   }
 }
-
-class DivergingTraining : public testing::Test {
- protected:
-  TrainFolder folder_;
-};
 
 // Weight decay turns its sign where it is greater than 1 / learning rate, and weights explode.
 const std::string kExploding =
@@ -106,70 +97,60 @@ int diverged_at(const std::string& line) {
   return at == std::string::npos ? 0 : std::stoi(line.substr(at + 8));
 }
 
-TEST_F(DivergingTraining, StopsAndNamesTheStep) {
-  const ProgramResult result = folder_.train(kExploding + "--steps 50 --out run");
-  expect_refusal(result, kDiverged, {"became ", " at step ", "--lr"}, "exploding weights");
-  const int step = diverged_at(result.err);
-  EXPECT_GT(step, 1) << result.err;
-  EXPECT_LT(step, 50) << result.err;
-  const std::string metrics = folder_.contents("run/metrics.jsonl");
-  EXPECT_EQ(std::ranges::count(metrics, '\n'), step - 1);
-  EXPECT_FALSE(folder_.has("run/checkpoints/step-50"));
-}
-
-TEST_F(DivergingTraining, ThatHasNoNumbersToBeginWithIsNotToldToLowerItsLearningRate) {
-  for (const auto& [flags, cause] :
-       {std::pair("--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0", "--norm-epsilon"),
-        std::pair("--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0 --lr 0", "--norm-epsilon"),
-        std::pair("--score-scale 1e39", "--score-scale")}) {
-    const ProgramResult result = folder_.train(std::string(flags) + " --quiet --force --out run");
+TEST(DivergingTraining, ThatHasNoNumbersToBeginWithIsNotToldToLowerItsLearningRate) {
+  const TrainFolder folder;
+  const std::string small = "--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0";
+  for (const auto& [flags, cause] : {std::pair(small, "--norm-epsilon"),
+                                     {small + " --lr 0", "--norm-epsilon"},
+                                     {"--score-scale 1e39", "--score-scale"}}) {
+    const ProgramResult result = folder.train(flags + " --quiet --force --out run");
     expect_refusal(result, kDiverged, {"the loss became NaN at step 1; ", cause}, flags);
     for (const char* advice : {"lower", "--warmup", "--grad-clip"})
       EXPECT_EQ(result.err.find(advice), std::string::npos) << result.err;
   }
 }
 
-TEST_F(DivergingTraining, IsTrappedWithTheOpAndCostsNoBits) {
+TEST(DivergingTraining, IsTrappedWithTheOpAndCostsNoBits) {
+  const TrainFolder folder;
   const ProgramResult spoiled =
-      folder_.train("--score-scale 1e39 --trap-non-finite --quiet --out spoiled");
+      folder.train("--score-scale 1e39 --trap-non-finite --quiet --out spoiled");
   expect_refusal(
       spoiled, kDiverged,
       {"op attention ([", ": the value is -nan at element 0, at step 1; ", "--score-scale"},
       "scores that overflow");
-  for (const char* trap : {"", " --trap-non-finite"}) {
-    const std::string run = std::string("run") + (*trap == 0 ? "" : "-trapped");
-    ASSERT_EQ(folder_.train("--steps 3 --quiet --out " + run + trap).exit_code, 0);
-  }
-  EXPECT_EQ(folder_.contents("run/metrics.jsonl"), folder_.contents("run-trapped/metrics.jsonl"));
+  folder.trained("--quiet --out run");
+  folder.trained("--quiet --out trapped --trap-non-finite");
+  EXPECT_EQ(folder.contents("run/metrics.jsonl"), folder.contents("trapped/metrics.jsonl"));
 }
 
 // Weights that give no finite loss do not displace others, also where a resumed run finds them.
-TEST_F(DivergingTraining, LeavesItsNewestCheckpointThatGivesALoss) {
-  const std::string flags = "--steps 50 --checkpoint-every 1 --keep 1 --out run ";
-  const int step = diverged_at(folder_.train(kExploding + flags).err);
-  const std::string newest = "step-" + std::to_string(step - 2);
+TEST(DivergingTraining, NamesTheStepAndLeavesItsNewestCheckpointThatGivesALoss) {
+  const TrainFolder folder;
+  const std::string flags = kExploding + "--checkpoint-every 1 --keep 1 --out ";
+  const ProgramResult result = folder.train(flags + "run --steps 50");
+  expect_refusal(result, kDiverged, {"became ", " at step ", "--lr"}, "exploding weights");
+  const int step = diverged_at(result.err);
+  EXPECT_TRUE(step > 2 && step < 50) << result.err;
+  EXPECT_EQ(std::ssize(folder.metrics("run")), step - 1);
+  const std::string newest = "step-" + std::to_string(step - 2),
+                    last = "step-" + std::to_string(step - 1);
   const auto expect_newest = [&] {
-    EXPECT_FALSE(folder_.has("run/checkpoints/step-" + std::to_string(step - 1)));
-    EXPECT_EQ(folder_.contents("run/checkpoints/latest"), newest + "\n");
-    for (const std::string line : {"eval --from run", "sample --from run"})
-      EXPECT_EQ(folder_.headcount(line).exit_code, 0) << line;
+    EXPECT_FALSE(folder.has("run/checkpoints/" + last));
+    EXPECT_EQ(folder.contents("run/checkpoints/latest"), newest + "\n");
+    for (const std::string line : {"eval --from run", "sample --from run"}) folder.done(line);
   };
   expect_newest();
-  EXPECT_EQ(diverged_at(folder_.headcount("train --quiet --resume run").err), step);
+  EXPECT_EQ(diverged_at(folder.headcount("train --quiet --resume run").err), step);
   expect_newest();
   // Stopped after the checkpoint: the next process tries its weights.
-  EXPECT_EQ(folder_.signalled("train --quiet --resume run", 1, SIGTERM), 128 + SIGTERM);
-  EXPECT_TRUE(folder_.has("run/checkpoints/step-" + std::to_string(step - 1)));
-  EXPECT_EQ(diverged_at(folder_.headcount("train --quiet --resume run").err), step);
+  EXPECT_EQ(folder.signalled("train --quiet --resume run", 1, SIGTERM), 128 + SIGTERM);
+  EXPECT_TRUE(folder.has("run/checkpoints/" + last));
+  EXPECT_EQ(diverged_at(folder.headcount("train --quiet --resume run").err), step);
   expect_newest();
-}
-
-// The last update may be the one that spoils the weights.
-TEST_F(DivergingTraining, InItsLastStepIsNoSuccess) {
-  const int step = diverged_at(folder_.train(kExploding + "--steps 50 --out first").err);
+  // The last update of a run may be the one that spoils the weights.
   const std::string steps = std::to_string(step - 1);
-  const ProgramResult result = folder_.train(kExploding + "--out run --steps " + steps);
-  expect_refusal(result, kDiverged, {"validation loss", "at step " + steps}, "last step");
+  expect_refusal(folder.train(flags + "short --steps " + steps), kDiverged,
+                 {"validation loss", "at step " + steps}, "last step");
 }
 
 }  // namespace

@@ -1,62 +1,111 @@
-// What `headcount train` writes to standard error while it trains.
+// What progress says of a run: what it takes, before it starts and after its first steps, and its
+// steps.
+#include "train/cli/progress.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "train/run_program.h"
+#include "train/tiny_training.h"
 #include "train/units.h"
 
 namespace headcount {
 namespace {
 
-using nlohmann::json;
-
-class ProgressOfTraining : public testing::Test {
+class RunProgressTest : public testing::Test {
  protected:
-  ProgramResult train(const std::string& flags) const { return folder_.trained(flags); }
+  RunProgressTest() {
+    options_.steps = 1000;
+    options_.eval_every = 250;
+    learner_.optimizer = options_.optimizer.make(learner_.model->parameters());
+    corpus_.name = "a.txt";
+    corpus_.train.tokens = tiny_tokens(900);
+    corpus_.validation.tokens = tiny_tokens(120);
+  }
+  // What is written of the steps after `before`, each with the seconds of all so far.
+  std::string said(Index before, const std::vector<double>& seconds,
+                   ProgressMode mode = ProgressMode::automatic) const {
+    testing::internal::CaptureStderr();
+    {
+      RunProgress progress(mode, options_, learner_, corpus_, before);
+      Index step = before;
+      for (const double all : seconds)
+        progress.update({.step = ++step, .loss = 1, .bytes = 3 << 19}, validation_, all);
+    }
+    return testing::internal::GetCapturedStderr();
+  }
 
-  TrainFolder folder_;
+  std::optional<double> validation_ = 1;
+  TrainOptions options_ = tiny_options();
+  Learner learner_ = {
+      std::make_unique<LanguageModel>(options_.model, kTinyVocabulary), nullptr, {}};
+  Corpus corpus_;
 };
 
-TEST_F(ProgressOfTraining, IsNotWrittenWhereThatIsAsked) {
-  for (const char* flag : {"--quiet", "--progress never"})
-    EXPECT_EQ(train(std::string(flag) + " --out run --steps 9 --force").err, "");
+TEST_F(RunProgressTest, BeginsWithTheSizesOfModelAndText) {
+  const Index parameters = learner_.model->parameters().element_count();
+  const auto bytes = static_cast<double>(4 * sizeof(Real) * static_cast<std::size_t>(parameters));
+  EXPECT_EQ(said(0, {}), "mha: " + std::to_string(parameters) + " parameters, " +
+                             binary_text(bytes) +
+                             " with gradients and moments; a.txt: 900 characters to train on, "
+                             "120 to evaluate on\n");
 }
 
-TEST_F(ProgressOfTraining, IsShownInPlainLinesWhereThereIsNoTerminal) {
-  const ProgramResult result = train("--out run --eval-every 2 --warmup 0");
-  EXPECT_EQ(result.err.find('\r'), std::string::npos);
-  EXPECT_EQ(result.err.find('\033'), std::string::npos);
-  std::vector<std::string> lines = lines_of(result.err);
-  ASSERT_EQ(lines.size(), 4u) << result.err;
-  EXPECT_TRUE(lines[0].starts_with("mha: ")) << lines[0];  // what the run takes
-  lines.erase(lines.begin());
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(lines[i].starts_with("step " + std::to_string(i + 1) + "/3 ")) << lines[i];
-    for (const char* const part : {"loss ", "lr ", "grad ", " tokens/s", "ETA "}) {
-      EXPECT_NE(lines[i].find(part), std::string::npos) << lines[i];
-    }
-    EXPECT_EQ(lines[i].find("val ") != std::string::npos, i >= 1) << lines[i];
-  }
+TEST_F(RunProgressTest, ExpectsTheTimeOfStepsAfterTheFirstAndOfEvaluations) {
+  // 997 steps of 0.4 s, evaluations of 120 characters: six steps' tokens, forward only. The first
+  // step takes memory from the system.
+  const std::string estimate =
+      "\nabout 6m42s to go: 997 steps of 400.0 ms, 4 evaluations of 0.8 s\n"
+      "measured memory: a step 1.5 MiB, the process ";
+  EXPECT_EQ(said(0, {5, 5.4}).find("to go"), std::string::npos);
+  const std::string text = said(0, {5, 5.4, 5.8, 6.2});
+  EXPECT_NE(text.find(estimate), std::string::npos) << text;
+  EXPECT_EQ(text.find("to go"), text.rfind("to go")) << text;
 }
 
-TEST_F(ProgressOfTraining, IsAFewLinesForALongRun) {
-  const ProgramResult result = train("--out run --steps 200 --eval-every 0");
-  const auto lines = std::ranges::count(result.err, '\n');
-  EXPECT_GE(lines, 10) << result.err;
-  EXPECT_LE(lines, 30) << result.err;
+TEST_F(RunProgressTest, CountsFromWhereARunWasResumed) {
+  const std::string text = said(700, {5, 6, 7});
+  EXPECT_NE(text.find(": 297 steps of 1000.0 ms, 2 evaluations of "), std::string::npos) << text;
+  EXPECT_NE(text.find("  4 tokens/s"), std::string::npos) << text;  // 20 in five seconds
+  EXPECT_NE(text.find("step 701/1000  loss 1.0000  val 1.0000  ETA 24m55s"), std::string::npos)
+      << text;
 }
 
-TEST_F(ProgressOfTraining, IsOneLineWrittenAgainWhereThatIsAsked) {
-  const ProgramResult result = train("--out run --progress always --warmup 0");
-  const std::string progress = result.err.substr(result.err.find('\n') + 1);
-  EXPECT_TRUE(progress.starts_with("\r\033[Kstep 1/3 ")) << result.err;
-  EXPECT_TRUE(progress.ends_with("\n")) << result.err;
-  EXPECT_EQ(std::ranges::count(progress, '\n'), 1) << result.err;
+TEST_F(RunProgressTest, HasNothingToSayOfARunThatIsOver) {
+  options_.steps = 3;
+  EXPECT_EQ(said(0, {1, 1, 1}).find("to go"), std::string::npos);
+}
+
+TEST_F(RunProgressTest, IsAFewPlainLinesOrOneThatIsWrittenAgain) {
+  validation_ = {};
+  std::vector<double> seconds(1000);
+  for (std::size_t i = 0; i < seconds.size(); ++i) seconds[i] = static_cast<double>(i + 1);
+  const std::string plain = said(0, seconds);
+  const std::vector<std::string> lines = lines_of(plain);
+  EXPECT_TRUE(lines.size() >= 10 && lines.size() <= 30) << plain;
+  for (const char code : {'\r', '\033'}) EXPECT_EQ(plain.find(code), std::string::npos);
+  EXPECT_TRUE(lines[1].starts_with("step 1/1000  loss 1.0000  ETA ")) << plain;
+  expect_parts(lines[1], {" tokens/s", "lr ", "grad "});
+  EXPECT_EQ(said(0, seconds, ProgressMode::never), "");
+  const std::string again = said(0, {1}, ProgressMode::always);
+  const std::string progress = again.substr(again.find('\n') + 1);
+  EXPECT_TRUE(progress.starts_with("\r\033[Kstep 1/1000 ")) << again;
+  EXPECT_TRUE(progress.ends_with("\n")) << again;
+  EXPECT_EQ(std::ranges::count(progress, '\n'), 1) << again;
+}
+
+TEST(Progress, IsThatWhichIsAskedFor) {
+  const TrainFolder folder;
+  for (const std::string flag : {"--quiet", "--progress never"})
+    EXPECT_EQ(folder.trained(flag + " --out run --warmup 0 --force").err, "");
+  expect_parts(folder.trained("--out run --progress always --force").err, {"\r\033[Kstep 1/3 "});
+  expect_parts(folder.trained("--out run --force").err, {"\nstep 1/3 "});
+}
+
+TEST(Progress, ShowsLossesWhole) {
+  EXPECT_EQ(loss_text(1236156.18), "1236156.1800");
+  EXPECT_EQ(loss_text(2.51342), "2.5134");
 }
 
 }  // namespace

@@ -18,15 +18,14 @@ const std::string kTrainThere = "\"$headcount\" " + TrainFolder::train_line("");
 
 TEST(ClosedStream, TakesNoFileOfTheRunForItself) {
   const TrainFolder folder;
-  ASSERT_EQ(folder.train("--out whole").exit_code, 0);
-  const std::string metrics = folder.contents("whole/metrics.jsonl");
-  EXPECT_EQ(folder.shell(kTrainThere + "--out a 2>&-").exit_code, 0);
-  EXPECT_EQ(folder.contents("a/metrics.jsonl"), metrics);
-  EXPECT_EQ(folder.shell(kTrainThere + "--out b <&- >&- 2>&-").exit_code, 1);
-  EXPECT_EQ(folder.contents("b/metrics.jsonl"), metrics);
-  const ProgramResult closed = folder.shell(kTrainThere + "--out c --quiet >&-");
-  expect_refusal(closed, 1, {"cannot write to standard output"}, "closed output");
-  EXPECT_EQ(folder.contents("c/metrics.jsonl"), metrics);
+  folder.trained("--out whole");
+  for (const auto& [run, closed, code] :
+       {std::tuple{"a", " 2>&-", 0}, {"b", " <&- >&- 2>&-", 1}, {"c", " --quiet >&-", 1}}) {
+    const ProgramResult result = folder.shell(kTrainThere + "--out " + run + closed);
+    EXPECT_EQ(result.exit_code, code) << closed << result.err;
+    EXPECT_EQ(folder.contents(run + std::string("/metrics.jsonl")),
+              folder.contents("whole/metrics.jsonl"));
+  }
   expect_refusal(folder.shell("\"$headcount\" cost >&-"), 1, {"cannot write to standard output"},
                  "closed output");
 }
@@ -34,7 +33,7 @@ TEST(ClosedStream, TakesNoFileOfTheRunForItself) {
 TEST(BrokenPipe, StopsTrainingAfterAStepThatIsSaved) {
   const TrainFolder folder;
   const std::string flags = "--steps 60 --checkpoint-every 0 --eval-every 10 --out ";
-  ASSERT_EQ(folder.train(flags + "whole --quiet").exit_code, 0);
+  folder.trained(flags + "whole --quiet");
   // Its reader goes after step 15, and its next line is that of step 20 at the latest.
   const std::string pipe = folder / "err";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -45,7 +44,7 @@ TEST(BrokenPipe, StopsTrainingAfterAStepThatIsSaved) {
   EXPECT_EQ(exit_code_of(child), 128 + SIGPIPE);
   const Index step = *step_of(*find_checkpoint(folder / "run"));
   EXPECT_TRUE(step > 15 && step <= 20) << step;
-  ASSERT_EQ(folder.headcount("train --quiet --resume run").exit_code, 0);
+  folder.done("train --quiet --resume run");
   EXPECT_EQ(folder.contents("run/metrics.jsonl"), folder.contents("whole/metrics.jsonl"));
 }
 
@@ -103,11 +102,12 @@ TEST(Terminal, ShowsWholeFieldsAndTheTimeLeftInEightyColumns) {
   }
 }
 
+const std::string kWatched =
+    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --seeds 2 ";
+
 TEST(Terminal, ThatCanDoNothingGetsPlainLines) {
   const TrainFolder folder;
-  const std::string compare =
-      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 300 "
-      "--attention mha --seeds 2 --threads 1 --out ";
+  const std::string compare = kWatched + "--steps 300 --attention mha --threads 1 --out ";
   const std::string trained =
       on_terminal(folder, TrainFolder::train_line("--warmup 0 --out run"), "dumb");
   EXPECT_NE(trained.find("\nstep 1/3 "), std::string::npos) << trained;
@@ -119,11 +119,8 @@ TEST(Terminal, ThatCanDoNothingGetsPlainLines) {
 
 TEST(Terminal, ShowsAComparisonWithoutCuttingAnything) {
   const TrainFolder folder;
-  const std::string text = on_terminal(
-      folder,
-      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 1000 "
-      "--attention mha,mqa,gqa,mla --seeds 2 --threads 2 --out c",
-      "xterm");
+  const std::string flags = "--steps 1000 --attention mha,mqa,gqa,mla --threads 2 --out c";
+  const std::string text = on_terminal(folder, kWatched + flags, "xterm");
   bool shown = false;
   for (const std::string& line : rewritten(text)) {
     if (line.find(" | ") == std::string::npos) continue;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -23,6 +24,12 @@ using nlohmann::json;
 class TrainCommand : public testing::Test {
  protected:
   ProgramResult train(const std::string& flags) const { return folder_.trained(flags); }
+  json result(const std::string& flags) const {
+    return folder_.object(TrainFolder::train_line(flags + " --quiet"));
+  }
+  json config(const std::string& flags) const {
+    return json::parse(folder_.done("train --print-config " + flags).out);
+  }
 
   TrainFolder folder_;
 };
@@ -51,47 +58,31 @@ TEST_F(TrainCommand, WithJsonPrintsOneObject) {
 }
 
 TEST_F(TrainCommand, WithoutJsonPrintsASummaryAndASample) {
-  const ProgramResult result = train("--out run --quiet");
-  for (const char* const part : {"mha", "parameters", "validation loss", "tokens/s", "run"}) {
-    EXPECT_NE(result.out.find(part), std::string::npos) << part;
-  }
-  std::string sample = folder_.contents("run/samples/step-3.txt");
+  const std::string out = train("--out run --quiet").out,
+                    sample = folder_.contents("run/samples/step-3.txt");
   EXPECT_EQ(sample.size(), 301u);  // its characters are ASCII here
-  const std::string label = "sample, temperature 0.8 (run/samples/step-3.txt):\n";
-  EXPECT_NE(result.out.find("\n" + label + sample), std::string::npos) << result.out;
-  const std::string text = folder_.contents("text.txt");
-  EXPECT_EQ(sample.find_first_not_of(text), std::string::npos);
+  EXPECT_EQ(sample.find_first_not_of(folder_.contents("text.txt")), std::string::npos);
+  expect_parts(out, {"mha", "parameters", "validation loss", "tokens/s", "run",
+                     "\nsample, temperature 0.8 (run/samples/step-3.txt):\n" + sample});
+  expect_parts(folder_.done("train --resume run").out, {"3 steps, all of an earlier start\n"});
 }
 
 TEST_F(TrainCommand, EvaluatesOnTheBeginningOfTheValidationPartWhereThatIsAsked) {
-  const auto characters = [&](const std::string& flags) {
-    return json::parse(
-        folder_.headcount("eval --from run --format json " + flags).out)["characters"];
-  };
-  const json part = json::parse(train("--out run --quiet --format json --eval-characters 30").out);
-  const json all = json::parse(train("--out all --quiet --format json").out);
+  const json part = result("--out run --eval-characters 30"), all = result("--out all");
   EXPECT_NE(part["val_loss"], all["val_loss"]);
   EXPECT_EQ(part["train_loss"], all["train_loss"]);
-  EXPECT_EQ(json::parse(folder_.contents("run/config.json"))["eval-characters"], 30);
-  EXPECT_FALSE(json::parse(folder_.contents("all/config.json")).contains("eval-characters"));
+  EXPECT_EQ(folder_.json("run/config.json")["eval-characters"], 30);
   // What is recorded, what is asked for, and all.
-  EXPECT_EQ(characters(""), 29);
-  EXPECT_EQ(characters("--eval-characters 40"), 39);
-  const json whole =
-      json::parse(folder_.headcount("eval --from run --format json --eval-characters 0").out);
-  EXPECT_EQ(whole["loss"], all["val_loss"]);
-  EXPECT_EQ(characters("--data text.txt --eval-characters 50"), 49);
-  EXPECT_NE(folder_.headcount("eval --from run").out.find("the first 30 characters of "),
-            std::string::npos);
-  expect_refusal(folder_.train("--out no --eval-characters 16"), kUsage,
-                 {"--eval-characters 16 must be more than --context, 16"}, "train");
-  expect_refusal(folder_.headcount("eval --from run --eval-characters 1"), kUsage,
-                 {"--eval-characters 1 leaves nothing to predict"}, "eval");
+  for (const auto& [flags, characters] : {std::pair{"", 29},
+                                          {" --eval-characters 40", 39},
+                                          {" --data text.txt --eval-characters 50", 49}})
+    EXPECT_EQ(folder_.object("eval --from run" + std::string(flags))["characters"], characters);
+  EXPECT_EQ(folder_.object("eval --from run --eval-characters 0")["loss"], all["val_loss"]);
+  expect_parts(folder_.done("eval --from run").out, {"the first 30 characters of "});
 }
 
 TEST_F(TrainCommand, WithProfileSaysWhereTheTimeOfAStepGoes) {
-  const ProgramResult with = train("--out with --quiet --format json --profile");
-  const json rows = json::parse(with.out).at("profile");
+  const json rows = result("--out with --profile").at("profile");
   double shares = 0;
   std::set<std::string> parts;
   for (const json& row : rows) {
@@ -104,13 +95,11 @@ TEST_F(TrainCommand, WithProfileSaysWhereTheTimeOfAStepGoes) {
   for (const char* const part : {"linear", "attention", "rms_norm", "silu_gate", "(update)"})
     EXPECT_TRUE(parts.contains(part)) << part;
 
-  const ProgramResult without = train("--out without --quiet --format json");
-  EXPECT_FALSE(json::parse(without.out).contains("profile"));
+  EXPECT_FALSE(result("--out without").contains("profile"));
   EXPECT_EQ(folder_.weights("with"), folder_.weights("without"));
 
-  const ProgramResult text = train("--out text --quiet --profile");
-  for (const char* const part : {"forward ms", "GFLOP/s", "\nlinear ", "\nwhole step "})
-    EXPECT_NE(text.out.find(part), std::string::npos) << part;
+  expect_parts(train("--out text --quiet --profile").out,
+               {"forward ms", "GFLOP/s", "\nlinear ", "\nwhole step "});
 }
 
 TEST_F(TrainCommand, LogsOneLinePerStepAndEvaluatesAtTheEndInAnyCase) {
@@ -144,52 +133,38 @@ TEST_F(TrainCommand, FillsTheRunFolder) {
   EXPECT_EQ(folder_.contents("run/checkpoints/latest"), "step-3\n");
 }
 
-TEST_F(TrainCommand, NamesRunFoldersAfterDataAndAttention) {
-  train("--quiet");
-  train("--quiet");
-  train("--quiet --attention mqa");
-  EXPECT_TRUE(folder_.has("runs/text-mha/config.json"));
-  EXPECT_TRUE(folder_.has("runs/text-mha-2/config.json"));
-  EXPECT_TRUE(folder_.has("runs/text-mqa/config.json"));
-}
-
 TEST_F(TrainCommand, RepeatsARunFromItsConfiguration) {
   const std::string special =
       "--attention mla --kv-rank 5 --rope-dim 4 --dropout 0.2 --lr 0.01 --accumulate 2 --bias "
       "--score-scale 0.3 --seed 18446744073709551615 --quiet ";
   train(special + "--out run");
-  const ProgramResult again =
-      folder_.headcount("train --config run/config.json --out again --quiet");
-  EXPECT_EQ(again.exit_code, 0) << again.err;
+  folder_.done("train --config run/config.json --out again --quiet");
   EXPECT_EQ(folder_.weights("again"), folder_.weights("run"));
-  EXPECT_EQ(folder_.contents("again/metrics.jsonl"), folder_.contents("run/metrics.jsonl"));
-  EXPECT_EQ(folder_.contents("again/config.json"), folder_.contents("run/config.json"));
-  EXPECT_EQ(folder_.contents("again/samples/step-3.txt"),
-            folder_.contents("run/samples/step-3.txt"));
+  for (const std::string file : {"metrics.jsonl", "config.json", "samples/step-3.txt"})
+    EXPECT_EQ(folder_.contents("again/" + file), folder_.contents("run/" + file)) << file;
 }
 
 TEST_F(TrainCommand, LetsFlagsOverrideAConfigurationInAnyOrder) {
   train("--out run --quiet --seed 4");
-  for (const char* const line : {"train --config run/config.json --seed 5 --print-config",
-                                 "train --seed 5 --config run/config.json --print-config"}) {
-    const json printed = json::parse(folder_.headcount(line).out);
-    EXPECT_EQ(printed.at("seed"), 5) << line;
-    EXPECT_EQ(printed.at("dim"), 16) << line;
+  for (const char* line :
+       {"--config run/config.json --seed 5", "--seed 5 --config run/config.json"}) {
+    EXPECT_EQ(config(line).at("seed"), 5) << line;
+    EXPECT_EQ(config(line).at("dim"), 16) << line;
   }
 }
 
 TEST_F(TrainCommand, TakesNoSizesOfAnotherAttentionFromAConfiguration) {
-  const auto settings = [&](const std::string& line) {
-    return json::parse(folder_.headcount("train " + line + " --print-config").out);
-  };
   const std::string sizes = "--data text.txt --dim 16 --heads 2 --attention ";
-  folder_.file("v4.json", settings(sizes + "v4").dump());
-  EXPECT_EQ(settings("--config v4.json --attention mha"), settings(sizes + "mha"));
-  folder_.file("mla.json", settings(sizes + "mla6+4").dump());
-  EXPECT_EQ(settings("--config mla.json --attention mla"), settings(sizes + "mla6+4"));
-  folder_.file("narrow.json", settings(sizes + "gqa1 --head-dim 4").dump());
-  EXPECT_EQ(settings("--config narrow.json --attention mha"), settings(sizes + "mha --head-dim 4"))
-      << "a width that is not the default was chosen for any attention";
+  for (const auto& [before, attention, after] :
+       {std::array{"v4", "mha", "mha"},
+        {"mla6+4", "mla", "mla6+4"},
+        // A width that is not the default was chosen for any attention.
+        {"gqa1 --head-dim 4", "mha", "mha --head-dim 4"}}) {
+    folder_.file("before.json", config(sizes + before).dump());
+    EXPECT_EQ(config("--config before.json --attention " + std::string(attention)),
+              config(sizes + after))
+        << before;
+  }
 }
 
 TEST_F(TrainCommand, WithPrintConfigPrintsWhatTheRunWouldRecord) {
@@ -202,30 +177,16 @@ TEST_F(TrainCommand, WithPrintConfigPrintsWhatTheRunWouldRecord) {
 }
 
 TEST_F(TrainCommand, SaysThatItShortensAWarmUpLongerThanTheRun) {
-  for (const std::string flags : {"", "--warmup 100 "}) {
-    const ProgramResult result = train(flags + "--steps 20 --force --out run");
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_TRUE(
-        result.err.starts_with("headcount: the warm-up of 100 steps is longer than the run of 20; "
-                               "it is shortened to 2\n"))
-        << result.err;
-    EXPECT_DOUBLE_EQ(folder_.metrics("run").at(2).at("lr"), 1e-3) << "after a warm-up of two steps";
-  }
-  EXPECT_EQ(folder_.headcount("train --resume run --warmup 100").exit_code, 0);
-}
-
-TEST_F(TrainCommand, ThatFindsARunFinishedTellsNoSpeed) {
-  train("--steps 20 --out run");
-  const std::string out = folder_.headcount("train --resume run").out;
-  EXPECT_NE(out.find("20 steps, all of an earlier start\n"), std::string::npos) << out;
+  const std::string err = train("--steps 20 --out run").err;
+  EXPECT_TRUE(
+      err.starts_with("headcount: the warm-up of 100 steps is longer than the run of 20; it is "
+                      "shortened to 2\n"))
+      << err;
+  EXPECT_DOUBLE_EQ(folder_.metrics("run").at(2).at("lr"), 1e-3) << "after a warm-up of two steps";
+  folder_.done("train --resume run --warmup 100");
 }
 
 TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGiven) {
-  const auto config = [&](const std::string& flags) {
-    const ProgramResult result = folder_.headcount("train --print-config " + flags);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return json::parse(result.out);
-  };
   const json lookup = config("--data lookup --lr 0.5");
   EXPECT_EQ(lookup["head-dim"], 2);
   EXPECT_EQ(lookup["positions"], "none");
@@ -242,38 +203,28 @@ TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGive
 }
 
 TEST_F(TrainCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
-  const auto trained = [&](const std::string& flags) {
-    const ProgramResult result = folder_.headcount(
-        "train --data tales --layers 1 --dim 2 --heads 1 --ffn-dim 1 --batch 1 --steps 1 --quiet "
-        "--eval-characters 1k " +
-        flags);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    return result.out;
-  };
+  const std::string tiny =
+      "train --data tales --layers 1 --dim 2 --heads 1 --ffn-dim 1 --batch 1 --steps 1 --quiet "
+      "--eval-characters 1k --context ";
   const std::string note =
       "note: Stories of up to 279 characters do not fit into the context of 64 ";
-  const std::string cut = trained("--context 64 --out cut"),
-                    whole = trained("--context 279 --out whole");
-  EXPECT_NE(cut.find(note), std::string::npos) << cut;
-  EXPECT_EQ(cut.find("best possible"), std::string::npos);
-  EXPECT_EQ(cut.find("at most 100 %"), std::string::npos);
+  const std::string cut = folder_.done(tiny + "64 --out cut").out,
+                    whole = folder_.done(tiny + "279 --out whole").out,
+                    eval = folder_.done("eval --from cut").out;
+  for (const std::string& text : {cut, eval}) {
+    expect_parts(text, {note});
+    EXPECT_EQ(text.find("best possible"), std::string::npos) << text;
+    EXPECT_EQ(text.find("at most 100 %"), std::string::npos) << text;
+  }
   EXPECT_EQ(whole.find("Stories of"), std::string::npos) << whole;
-  EXPECT_NE(whole.find("best possible loss"), std::string::npos);
-  EXPECT_NE(whole.find("at most 100 %"), std::string::npos);
-  EXPECT_EQ(
-      json::parse(trained("--context 64 --format json --out j")).count("entropy_per_character"),
-      0u);
-  const ProgramResult eval = folder_.headcount("eval --from cut");
-  EXPECT_NE(eval.out.find(note), std::string::npos) << eval.out << eval.err;
-  EXPECT_EQ(eval.out.find("at most 100 %"), std::string::npos);
+  expect_parts(whole, {"best possible loss", "at most 100 %"});
+  EXPECT_FALSE(folder_.object(tiny + "64 --out j").contains("entropy_per_character"));
 }
 
 TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
-  const ProgramResult result = folder_.headcount(
+  const json object = folder_.object(
       "train --data lookup --layers 1 --dim 2 --heads 1 --ffn-dim 1 --context 128 --batch 1 "
-      "--steps 1 --eval-characters 4k --quiet --format json --out run");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const json object = json::parse(result.out);
+      "--steps 1 --eval-characters 4k --quiet --out run");
   EXPECT_GE(object.at("val_answer_accuracy").get<double>(), 0);
   EXPECT_LT(object.at("val_answer_accuracy").get<double>(), 0.5);
   EXPECT_DOUBLE_EQ(object.at("answer_baselines").at("guesser").get<double>(), 0.25);
@@ -286,33 +237,24 @@ TEST(HelpCommand, ShowsTheUsualFlagsOnOneScreen) {
   for (const std::string command : {"train", "compare", "cost"}) {
     const std::string help = folder.headcount(command + " --help").out;
     EXPECT_LE(std::ranges::count(help, '\n'), 60) << help;
-    for (const char* const shown : {"--attention ", "--context ", " --help all lists "})
-      EXPECT_NE(help.find(shown), std::string::npos) << shown;
-    EXPECT_LT(help.size(), folder.headcount(command + " --help all").out.size());
+    expect_parts(help, {"--attention ", "--context ", " --help all lists "});
+    EXPECT_LT(help.size(), folder.done(command + " --help all").out.size());
   }
-  expect_refusal(folder.headcount("train --help 3"), kUsage, {"--help takes no value but all"},
-                 "help");
 }
 
 // The sizes are those of `cost` without flags.
 TEST(HelpCommand, ExplainsEachAttention) {
   const TrainFolder folder;
   for (const AttentionKind* kind : attention_kinds()) {
-    const ProgramResult result = folder.headcount("help " + std::string(kind->name));
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    const std::string unwrapped = std::regex_replace(result.out, std::regex("\n +"), " ");
-    for (const std::string_view part : {kind->formula, kind->source})
-      EXPECT_NE(unwrapped.find(part), std::string::npos) << part;
+    const std::string out = folder.done("help " + std::string(kind->name)).out;
     EXPECT_FALSE(kind->formula.empty()) << kind->name;
-    for (const Setting& setting : kind->settings())
-      EXPECT_NE(result.out.find("--" + setting.name + "  "), std::string::npos) << setting.name;
+    expect_parts(std::regex_replace(out, std::regex("\n +"), " "),
+                 {std::string(kind->formula), std::string(kind->source)});
+    for (const Setting& setting : kind->settings()) expect_parts(out, {"--" + setting.name + "  "});
   }
-  const std::string mla = folder.headcount("help mla").out;
-  EXPECT_NE(mla.find("a token: latent 48, rope_key 16\n"), std::string::npos) << mla;
-  EXPECT_NE(mla.find("a sequence: nothing\n"), std::string::npos) << mla;
-  EXPECT_NE(mla.find("mlaN+M"), std::string::npos) << mla;
-  EXPECT_NE(folder.headcount("help gqa1").out.find("a token: k 32, v 32\n"), std::string::npos);
-  expect_refusal(folder.headcount("help gqa3"), kUsage, {"--kv-heads 3 does not divide"}, "gqa3");
+  expect_parts(folder.done("help mla").out,
+               {"a token: latent 48, rope_key 16\n", "a sequence: nothing\n", "mlaN+M"});
+  expect_parts(folder.done("help gqa1").out, {"a token: k 32, v 32\n"});
 }
 
 }  // namespace
