@@ -15,8 +15,8 @@ namespace headcount {
 /// may run side by side.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = testing::TempDir() + "/headcount_XXXXXX";
+  explicit TemporaryFolder(const std::string& parent = testing::TempDir()) {
+    std::string name = parent + "/headcount_XXXXXX";
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder " + name);
     path_ = name;
   }

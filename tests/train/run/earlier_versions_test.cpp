@@ -20,9 +20,7 @@ class EarlierVersion : public testing::Test {
     fs::copy(HEADCOUNT_FIXTURE_FOLDER "/earlier", folder_.path(), fs::copy_options::recursive);
   }
   double number(const std::string& line, const char* key) const {
-    const ProgramResult result = folder_.headcount(line + " --format json --threads 1");
-    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
-    return nlohmann::json::parse(result.out).at(key);
+    return folder_.object(line + " --threads 1").at(key);
   }
 
   TrainFolder folder_;

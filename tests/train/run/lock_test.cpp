@@ -105,9 +105,8 @@ TEST(TwoProcesses, AreNotKeptApartWithoutLocks) {
   const FolderLock run(folder / "run"), compared(folder / "c");
   for (const std::string& line :
        {TrainFolder::train_line("--quiet --out run"), kComparison + "--steps 3 --out c"}) {
-    expect_refusal(folder.headcount(line), 1, {"in use by "}, line);
-    const ProgramResult without = folder.headcount(line + " --lock off");
-    EXPECT_EQ(without.exit_code, 0) << without.err;
+    folder.expect_refusal(line, kRuntime, {"in use by "});
+    folder.done(line + " --lock off");
   }
 }
 
@@ -119,43 +118,41 @@ TEST(TwoProcesses, CannotTrainInOneFolder) {
        {TrainFolder::train_line("--out run --force --seed 2"),
         TrainFolder::train_line("--out ./../") + folder.path().filename().string() + "/run --force",
         std::string("train --quiet --resume run"), kComparison + "--out run"}) {
-    expect_refusal(folder.headcount(line), 1, {"in use by " + first.name(), " since "}, line);
+    folder.expect_refusal(line, kRuntime, {"in use by " + first.name(), " since "});
   }
   // Readers need no lock.
-  EXPECT_EQ(folder.headcount("sample --from run --tokens 2").exit_code, 0);
-  EXPECT_EQ(folder.headcount("train --resume run --print-config").exit_code, 0);
+  folder.done("sample --from run --tokens 2");
+  folder.done("train --resume run --print-config");
   first.stop();
   EXPECT_EQ(folder.contents("run/config.json"), config);
   // The lock file that it left behind locks nothing.
   EXPECT_TRUE(folder.has(std::string("run/") + kLockFile));
-  const ProgramResult next = folder.train("--out run --force --quiet");
-  EXPECT_EQ(next.exit_code, 0) << next.err;
+  folder.trained("--out run --force --quiet");
 }
 
 TEST(TwoProcesses, CannotCompareOtherThingsInOneFolder) {
   const TrainFolder folder;
   const std::string run = "c/runs/mha/seed-1";
   Running first(folder, kComparison + "--steps 20 --out c");
-  expect_refusal(folder.headcount(kComparison + "--lr 1e-2 --steps 20 --out c"), kData,
-                 {run + " is in use by another process for a run with lr 0.001, not 0.01; name "
-                        "another folder with --out, or add --force"},
-                 "a comparison");
-  expect_refusal(folder.headcount(kComparison + "--steps 20 --out c --force"), 1,
-                 {"c is in use by another process; wait until that ends"},
-                 "a comparison that erases");
-  expect_refusal(folder.headcount("train --quiet --resume " + run), kUsage,
-                 {run + ": a comparison has begun this run"}, "its run");
+  folder.expect_refusal(
+      kComparison + "--lr 1e-2 --steps 20 --out c", kData,
+      {run + " is in use by another process for a run with lr 0.001, not 0.01; name another folder "
+             "with --out, or add --force"});
+  folder.expect_refusal(kComparison + "--steps 20 --out c --force", kRuntime,
+                        {"c is in use by another process; wait until that ends"});
+  folder.expect_refusal("train --quiet --resume " + run, kUsage,
+                        {run + ": a comparison has begun this run"});
   first.stop();
-  const ProgramResult next = folder.headcount(kComparison + "--steps 3 --out c");
-  EXPECT_EQ(next.exit_code, 0) << next.err;
+  folder.done(kComparison + "--steps 3 --out c");
 }
 
 TEST(TwoProcesses, ThatNameNoFolderGetOneEach) {
   const TrainFolder folder;
   std::array<pid_t, 6> processes{};
-  for (pid_t& process : processes) process = folder.start(TrainFolder::train_line("--quiet"));
+  for (pid_t& process : processes)
+    process = folder.start(TrainFolder::train_line("--quiet --attention mqa"));
   for (const pid_t process : processes) EXPECT_EQ(exit_code_of(process), 0);
-  for (const char* name : {"mha", "mha-2", "mha-3", "mha-4", "mha-5", "mha-6"}) {
+  for (const char* name : {"mqa", "mqa-2", "mqa-3", "mqa-4", "mqa-5", "mqa-6"}) {
     const std::string metrics =
         folder.contents(std::string("runs/text-") + name + "/metrics.jsonl");
     EXPECT_EQ(std::ranges::count(metrics, '\n'), 3) << name;
@@ -164,16 +161,16 @@ TEST(TwoProcesses, ThatNameNoFolderGetOneEach) {
 
 TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
   const TrainFolder folder;
-  ASSERT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-4 --out c").exit_code, 0);
+  folder.done(kComparison + "--steps 3 --lr 1e-4 --out c");
   // Edits configurations as if another process had begun the run with another learning rate.
-  ASSERT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-2 --out other").exit_code, 0);
+  folder.done(kComparison + "--steps 3 --lr 1e-2 --out other");
   for (const std::string seed : {"1", "2"}) {
     const std::string config = "/runs/mha/seed-" + seed + "/config.json";
     folder.file("c" + config, folder.contents("other" + config));
   }
-  const ProgramResult again = folder.headcount(kComparison + "--steps 3 --lr 1e-2 --out c");
-  expect_refusal(again, 3, {"holds a finished run with lr 0.0001, not 0.01"}, "another rate");
-  EXPECT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-4 --out c").exit_code, 0);
+  folder.expect_refusal(kComparison + "--steps 3 --lr 1e-2 --out c", kData,
+                        {"holds a finished run with lr 0.0001, not 0.01"});
+  folder.done(kComparison + "--steps 3 --lr 1e-4 --out c");
 }
 
 }  // namespace

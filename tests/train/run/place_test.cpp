@@ -20,19 +20,20 @@ TEST(Force, ReplacesNoFolderThatIsNoRun) {
     fs::remove_all(folder / "mine");
     fs::create_directories((folder / "mine" / name).parent_path());
     folder.file("mine/" + std::string(name), "{\"mine\": 1}");
-    expect_refusal(folder.train("--out mine --force"), 2, {"--out mine", "no run"}, name);
+    folder.expect_refusal(TrainFolder::train_line("--out mine --force"), kUsage,
+                          {"--out mine", "no run"});
     EXPECT_EQ(folder.contents("mine/" + std::string(name)), "{\"mine\": 1}");
   }
 }
 
 TEST(Force, RemovesOnlyWhatRunsWrite) {
   const TrainFolder folder;
-  ASSERT_EQ(folder.train("--out run --quiet").exit_code, 0);
+  folder.trained("--out run --quiet");
   for (const std::string name : {"samples/music.wav", "samples/step-3.wav",
                                  "checkpoints/mymodel.pt", "checkpoints/step-x", "notes"}) {
     folder.file("run/" + name, "mine");
-    expect_refusal(folder.train("--out run --quiet --steps 2 --force"), 2,
-                   {"--out run has " + name + ", which no run writes; move it away"}, name);
+    folder.expect_refusal(TrainFolder::train_line("--out run --quiet --steps 2 --force"), kUsage,
+                          {"--out run has " + name + ", which no run writes; move it away"});
     EXPECT_EQ(folder.contents("run/" + name), "mine") << name;
     EXPECT_TRUE(folder.has("run/checkpoints/step-3/model.safetensors")) << name;
     fs::remove(folder / ("run/" + name));
@@ -40,7 +41,7 @@ TEST(Force, RemovesOnlyWhatRunsWrite) {
   // Partial files, as a crash leaves them.
   fs::create_directory(folder / "run/checkpoints/.step-4.partial");
   folder.file("run/.config.json.partial", "{");
-  ASSERT_EQ(folder.train("--out run --quiet --steps 2 --force").exit_code, 0);
+  folder.trained("--out run --quiet --steps 2 --force");
   for (const char* name : {"samples/step-3.txt", "checkpoints/step-3",
                            "checkpoints/.step-4.partial", ".config.json.partial"})
     EXPECT_FALSE(folder.has("run/" + std::string(name))) << name;
@@ -59,7 +60,7 @@ class AsSomeoneElse {
 
 TEST(Force, RemovesNothingOfARunThatItCannotReadWhole) {
   const TrainFolder folder;
-  ASSERT_EQ(folder.train("--out run --quiet").exit_code, 0);
+  folder.trained("--out run --quiet");
   chmod(folder.path().c_str(), 0755);
   chmod((folder / "run").c_str(), 0777);
   for (const std::string closed : {"run/checkpoints", "run/samples"}) {
@@ -80,7 +81,7 @@ TEST(Out, TakesAFolderInWhichARunHardlyBegan) {
   fs::create_directory(folder / "run");
   folder.file(std::string("run/") + kLockFile, "process 1 on host");
   folder.file("run/.run.json.partial", "{");
-  EXPECT_EQ(folder.train("--out run --quiet").exit_code, 0);
+  folder.trained("--out run --quiet");
 }
 
 TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
@@ -103,16 +104,15 @@ TEST(Out, OfAComparisonKeepsFilesThatNoComparisonWrote) {
     fs::remove_all(folder / "mine");
     fs::create_directory(folder / "mine");
     folder.file("mine/" + file, "{\"mine\": 1}");
-    for (const char* force : {"", " --force"}) {
-      expect_refusal(folder.headcount(line + "mine" + force), 2,
-                     {"--out mine has a " + file + " that headcount compare did not write"}, file);
-    }
+    for (const char* force : {"", " --force"})
+      folder.expect_refusal(line + "mine" + force, kUsage,
+                            {"--out mine has a " + file + " that headcount compare did not write"});
     EXPECT_EQ(folder.contents("mine/" + file), "{\"mine\": 1}");
     EXPECT_FALSE(folder.has("mine/runs")) << file;
   }
   folder.file("mine/notes", "of mine");
   fs::remove(folder / "mine/results.csv");
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(folder.headcount(line + "mine").exit_code, 0);
+  for (int i = 0; i < 2; ++i) folder.done(line + "mine");
   EXPECT_EQ(folder.contents("mine/notes"), "of mine");
 }
 

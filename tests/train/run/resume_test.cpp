@@ -1,14 +1,13 @@
-// A run that was stopped anywhere ends with the bits of one that ran through.
+// A run that was stopped anywhere ends with the bits of one that ran through; where a run ends; and
+// a run that goes on longer than it was begun for. folder_test.cpp kills a process while it saves.
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <set>
-#include <thread>
 
+#include "autograd/products.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/run_program.h"
 
@@ -18,9 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const std::string kRun =
-    "train --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --dropout 0.1 "
-    "--attention mla --eval-every 10 --quiet ";
+std::string run_line(const std::string& flags) {
+  return "train --quiet " +
+         over_defaults(
+             "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --dropout 0.1 "
+             "--attention mla --eval-every 10",
+             flags);
+}
 
 class ResumedRun : public testing::Test {
  protected:
@@ -39,204 +42,120 @@ class ResumedRun : public testing::Test {
       names.insert(entry.path().filename());
     return names;
   }
+  Index saved_step(const std::string& run) const {
+    const auto newest = find_checkpoint(folder_ / run);
+    return newest ? *step_of(*newest) : 0;
+  }
   // Expects that the run `whole`, which ends at step `last` and was evaluated and saved every fifth
   // step, ends there with the same bits if it was stopped after `step`; `key` is then its `value`.
   void expect_same_end(int step, int last, const char* key, int value) const {
     fs::remove_all(folder_ / "cut");
-    fs::copy(folder_ / "whole", folder_ / "cut", fs::copy_options::recursive);
+    folder_.copy("whole", "cut");
     for (int later = step + 5; later <= last; later += 5)
       fs::remove_all(folder_ / ("cut/checkpoints/step-" + std::to_string(later)));
-    const ProgramResult resumed = folder_.headcount("train --quiet --format json --resume cut");
-    EXPECT_EQ(json::parse(resumed.out)[key], value) << step;
+    EXPECT_EQ(folder_.object("train --quiet --resume cut")[key], value) << step;
     expect_equal_runs("cut", "whole", last);
-  }
-  void expect_refusal(const std::string& line, int code, const std::string& part) const {
-    headcount::expect_refusal(folder_.headcount(line), code, {part}, line);
   }
 
   TrainFolder folder_;
 };
 
-// Half of the kills come in the third step of a process, the others at any moment: no result
-// depends on how far a process comes until then.
-TEST_F(ResumedRun, SurvivesTwentyKillsAtRandomMoments) {
-  constexpr int kSteps = 40, kKills = 20;
-  const std::string flags = "--steps 40 --checkpoint-every 1 ";
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start_of_whole = Clock::now();
-  ASSERT_EQ(folder_.headcount(kRun + flags + "--out whole --threads 1").exit_code, 0);
-  std::mt19937 generator(7);
-  // Times of kills: up to the time that a whole run takes here, however slow machine or build are.
-  std::uniform_int_distribution<Clock::rep> ticks(0, (Clock::now() - start_of_whole).count());
-  for (int kills = 0; kills < kKills; ++kills) {
-    // Where the folder says what the run is, no other flag is needed.
-    const bool begun = folder_.has("killed/config.json");
-    const std::string line =
-        (begun ? "train --quiet --resume killed" : kRun + flags + "--out killed --force") +
-        " --threads " + std::to_string(1 + kills % 3);
-    int code = 0;
-    if (kills % 2 == 0) {
-      code = folder_.signalled(line, 3, SIGKILL);
-    } else {
-      const pid_t child = folder_.start(line);
-      std::this_thread::sleep_for(Clock::duration(ticks(generator)));
-      kill(child, SIGKILL);
-      code = exit_code_of(child);
-    }
-    ASSERT_TRUE(code == 0 || code == 128 + SIGKILL) << code << folder_.contents("err");
-    if (code != 0) continue;
-    expect_equal_runs("killed", "whole", kSteps);  // it was quick; begin again
-    fs::remove_all(folder_ / "killed");
-  }
-  if (!folder_.has("killed/config.json")) return;
-  ASSERT_EQ(folder_.headcount("train --quiet --resume killed").exit_code, 0);
-  expect_equal_runs("killed", "whole", kSteps);
-}
-
-TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 40 --checkpoint-every 0 --out whole").exit_code, 0);
-  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
-    fs::remove_all(folder_ / "stopped");
-    EXPECT_EQ(folder_.signalled(kRun + "--steps 40 --checkpoint-every 0 --out stopped", 17, signal),
-              code);
-    const std::string message = folder_.contents("err");
-    EXPECT_NE(message.find("stopped after step 17; a checkpoint is saved; "
-                           "resume with headcount train --resume stopped"),
-              std::string::npos)
-        << message;
-    const auto newest = find_checkpoint(folder_ / "stopped");
-    ASSERT_TRUE(newest);
-    EXPECT_EQ(*step_of(*newest), 17);
-    ASSERT_EQ(folder_.headcount("train --quiet --resume stopped --threads 3").exit_code, 0);
-    EXPECT_EQ(folder_.weights("stopped", 40), folder_.weights("whole", 40));
-    EXPECT_EQ(folder_.contents("stopped/metrics.jsonl"), folder_.contents("whole/metrics.jsonl"));
+// Runs that get `signal` in step `stop`, after which the newest checkpoint is that of step `saved`.
+TEST_F(ResumedRun, EndsWithTheBitsOfOneThatRanThrough) {
+  struct Stopped {
+    const char* flags;
+    int steps, stop, signal, saved;
+  };
+  std::vector<Stopped> runs = {{"--checkpoint-every 0", 40, 17, SIGINT, 17},
+                               {"--checkpoint-every 0", 40, 17, SIGTERM, 17},
+                               {"--checkpoint-every 0", 20, 7, SIGHUP, 7},
+                               {"--checkpoint-every 5", 20, 13, SIGKILL, 10},
+                               {"--checkpoint-every 0 --eval-every 0", 12, 7, SIGKILL, 0},
+                               {"--checkpoint-every 20 --optimizer muon", 40, 23, SIGTERM, 23},
+                               {"--attention mqa@4/share/mla --layers 3", 12, 5, SIGTERM, 5}};
+  if (bf16_lacks().empty())
+    runs.push_back({"--precision bf16 --dim 32 --batch 4", 8, 5, SIGTERM, 5});
+  for (const auto& [flags, steps, stop, signal, saved] : runs) {
+    SCOPED_TRACE(flags);
+    for (const char* run : {"whole", "stopped"}) fs::remove_all(folder_ / run);
+    const std::string line = run_line(flags) + " --steps " + std::to_string(steps) + " --out ";
+    folder_.done(line + "whole --threads 1");
+    EXPECT_EQ(folder_.signalled(line + "stopped --threads 2", stop, signal), 128 + signal);
+    EXPECT_EQ(saved_step("stopped"), saved);
+    if (signal != SIGKILL)
+      expect_parts(folder_.contents("err"),
+                   {"stopped after step " + std::to_string(stop) + "; a checkpoint is saved; " +
+                    "resume with headcount train --resume stopped"});
+    folder_.done("train --quiet --resume stopped --threads 3");
+    expect_equal_runs("stopped", "whole", steps);
   }
 }
 
 // Two signals at once, as `timeout` sends them: to the process and to its group. A thread that
 // waits for work may be the one that handles them, while the first computes the step to its end.
 TEST_F(ResumedRun, SavesWhatItHasWhenASignalComesTwiceAtOnce) {
-  const pid_t child = folder_.halted(kRun + "--steps 40 --checkpoint-every 0 --out twice", 9);
+  const pid_t child = folder_.halted(run_line("--steps 40 --checkpoint-every 0 --out twice"), 9);
   for (const int signal : {SIGINT, SIGTERM, SIGCONT}) kill(child, signal);
   const int code = exit_code_of(child);
   EXPECT_TRUE(code == 130 || code == 143) << code;  // of the signal that is handled first
-  EXPECT_GE(*step_of(*find_checkpoint(folder_ / "twice")), 9);
+  EXPECT_GE(saved_step("twice"), 9);
 }
 
-TEST_F(ResumedRun, SavesWhatItHasWhenItsTerminalGoesButNotUnderNohup) {
-  const std::string run = kRun + "--steps 20 --out ";
-  EXPECT_EQ(folder_.signalled(run + "plain", 7, SIGHUP), 129);
-  EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "plain")), 7);
+TEST_F(ResumedRun, IgnoresThatItsTerminalGoesUnderNohup) {
   const std::string told = "HEADCOUNT_STOP_AT=" + TrainFolder::stop_at(7, SIGHUP);
-  const ProgramResult nohup =
-      folder_.shell("trap '' HUP; " + told + " exec \"$headcount\" " + run + "nohup");
+  const ProgramResult nohup = folder_.shell("trap '' HUP; " + told + " exec \"$headcount\" " +
+                                            run_line("--steps 20 --out nohup"));
   EXPECT_EQ(nohup.exit_code, 0) << nohup.err;
   EXPECT_TRUE(checkpoints("nohup").contains("step-20"));
   EXPECT_FALSE(checkpoints("nohup").contains("step-7"));
 }
 
 TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
-  const std::string run = kRun + "--steps 10 --out ";  // the last step is evaluated
-  ASSERT_EQ(folder_.headcount(run + "whole").exit_code, 0);
+  const std::string run = run_line("--steps 10 --out ");  // the last step is evaluated
+  folder_.done(run + "whole");
   EXPECT_EQ(folder_.signalled(run + "stopped", 10, SIGTERM), 143);
-  const std::string message = folder_.contents("err");
-  EXPECT_NE(message.find("stopped in the evaluation after step 10; a checkpoint is saved; "
-                         "resume with headcount train --resume stopped"),
-            std::string::npos)
-      << message;
-  EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "stopped")), 10);
+  expect_parts(folder_.contents("err"),
+               {"stopped in the evaluation after step 10; a checkpoint is saved; resume with "
+                "headcount train --resume stopped"});
+  EXPECT_EQ(saved_step("stopped"), 10);
   // Stopped within the evaluation once more, it has the same checkpoint and the same lines.
   for (int again = 0; again < 2; ++again) {
     EXPECT_EQ(std::ranges::count(folder_.contents("stopped/metrics.jsonl"), '\n'), 10);
     EXPECT_EQ(folder_.contents("stopped/metrics.jsonl").find("val_loss"), std::string::npos);
     EXPECT_EQ(folder_.signalled("train --quiet --resume stopped", 1, SIGTERM), 143);
   }
-  const ProgramResult resumed = folder_.headcount("train --resume stopped --format json");
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_NE(resumed.err.find("step 10/10  loss "), std::string::npos) << resumed.err;
+  expect_parts(folder_.done("train --resume stopped").err, {"step 10/10  loss "});
   expect_equal_runs("stopped", "whole", 10);
   EXPECT_EQ(checkpoints("stopped"), checkpoints("whole"));
-  const auto best = [&](const char* run) {
-    return folder_.headcount("eval --best --from " + std::string(run)).out;
-  };
-  EXPECT_EQ(best("stopped"), best("whole"));
+  EXPECT_EQ(folder_.done("eval --best --from stopped").out,
+            folder_.done("eval --best --from whole").out);
 }
 
-TEST_F(ResumedRun, OfMuonEndsWithTheBitsOfOneThatRanThrough) {
-  const std::string run = kRun + "--optimizer muon --steps 40 --checkpoint-every 20 ";
-  ASSERT_EQ(folder_.headcount(run + "--out whole").exit_code, 0);
-  ASSERT_EQ(folder_.signalled(run + "--out stopped", 23, SIGTERM), 128 + SIGTERM);
-  ASSERT_EQ(folder_.headcount("train --resume stopped --quiet").exit_code, 0);
-  expect_equal_runs("stopped", "whole", 40);
-}
-
-TEST_F(ResumedRun, WithoutACheckpointBeginsAtTheBeginning) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out whole").exit_code, 0);
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
-  fs::remove_all(folder_ / "run/checkpoints/step-12");
-  ASSERT_EQ(folder_.headcount("train --quiet --resume run").exit_code, 0);
-  expect_equal_runs("run", "whole", 12);
-}
-
-TEST_F(ResumedRun, ThatHasFinishedIsOnlyEvaluated) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
+TEST_F(ResumedRun, ThatHasFinishedIsOnlyEvaluatedAndRecordsEveryStart) {
+  const std::string line = run_line("--steps 12 --out run");
+  folder_.done(line);
   const std::string before = folder_.weights("run", 12),
                     metrics = folder_.contents("run/metrics.jsonl");
-  const ProgramResult again = folder_.headcount("train --quiet --resume run --format json");
-  ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_EQ(json::parse(again.out)["steps"], 12);
+  const json again = folder_.object("train --quiet --resume run");
+  EXPECT_EQ(again["steps"], 12);
   EXPECT_EQ(folder_.weights("run", 12), before);
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics);
-  const json last = json::parse(metrics.substr(metrics.rfind("{\"step\"")));
-  EXPECT_EQ(json::parse(again.out)["val_loss"], last["val_loss"]);
-}
-
-TEST_F(ResumedRun, RecordsEveryStart) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
-  ASSERT_EQ(folder_.headcount("train --quiet --resume run").exit_code, 0);
-  const json record = json::parse(folder_.contents("run/run.json"));
+  EXPECT_EQ(again["val_loss"], folder_.metrics("run").back()["val_loss"]);
+  const json record = folder_.json("run/run.json"), starts = record["starts"];
   EXPECT_EQ(record["data_sha256"].get<std::string>().size(), 64u);
-  ASSERT_EQ(record["starts"].size(), 2u);
-  EXPECT_EQ(record["starts"][0]["command"], "headcount " + kRun + "--steps 12 --out run");
-  EXPECT_EQ(record["starts"][1]["from_step"], 12);
-  EXPECT_EQ(record["starts"][1]["command"], "headcount train --quiet --resume run");
-  const std::string version = folder_.headcount("--version").out;
+  ASSERT_EQ(starts.size(), 2u);
+  EXPECT_EQ(starts[0]["command"], "headcount " + line);
+  EXPECT_EQ(starts[1]["from_step"], 12);
+  EXPECT_EQ(starts[1]["command"], "headcount train --quiet --resume run --format json");
   // The version that --version prints ends with that of MPI, on which no result depends.
-  EXPECT_TRUE(version.starts_with(record["starts"][1]["version"].get<std::string>() + ", "));
-}
-
-TEST_F(ResumedRun, RefusesAnythingElseThanTheRunByNamingWhatDiffers) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
-  const std::string metrics = folder_.contents("run/metrics.jsonl");
-  expect_refusal("train --resume run --seed 2", 2, "--seed is 2, but the run in run has 1");
-  expect_refusal("train --resume run --attention mha", 2, "--attention is \"mha\"");
-  expect_refusal("train --resume run --dim 32", 2, "--dim is 32, but the run in run has 16");
-  expect_refusal("train --resume run --data tales", 2, "--data is \"tales\"");
-  expect_refusal("train --resume run --optimizer muon", 2, "--optimizer is \"muon\"");
-  expect_refusal("train --resume run --kv-heads 2", 2, "--kv-heads has no effect");
-  expect_refusal("train --resume run --out other", 2, "--out does not go with --resume");
-  expect_refusal("train --resume nowhere", 3, "--resume: 'nowhere' is no run folder");
-  folder_.file("text.txt", folder_.contents("text.txt") + "0 is 1.\n");
-  expect_refusal("train --resume run", 3, "text.txt is no longer the text of the run in run");
-  EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics);
-  // With the old text it goes on, and flags that repeat the settings of the run are taken.
-  folder_.file("text.txt",
-               folder_.contents("text.txt").substr(0, folder_.contents("text.txt").size() - 8));
-  EXPECT_EQ(folder_.headcount("train --quiet --resume run --seed 1 --dim 16").exit_code, 0);
-}
-
-TEST_F(ResumedRun, RefusesACheckpointOfAnotherModel) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --kv-rank 5 --out other").exit_code, 0);
-  fs::remove_all(folder_ / "run/checkpoints");
-  fs::copy(folder_ / "other/checkpoints", folder_ / "run/checkpoints", fs::copy_options::recursive);
-  expect_refusal("train --resume run", 2, "--kv-rank is 12 here and 5 there");
+  const std::string version = folder_.done("--version").out;
+  EXPECT_TRUE(version.starts_with(starts[1]["version"].get<std::string>() + ", ")) << version;
 }
 
 TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
   // Evaluations between two checkpoints save one as well if they are the best.
   const std::string flags = "--steps 60 --checkpoint-every 20 --lr 3e-2 --keep 2 --out run";
-  ASSERT_EQ(folder_.headcount(kRun + flags).exit_code, 0);
+  folder_.done(run_line(flags));
   double least = 1e9;
   int best_step = 0;
   std::vector<int> saved;
@@ -247,8 +166,7 @@ TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
     if (best) best_step = step;
     if (best || step % 20 == 0) saved.push_back(step);
   }
-  const ProgramResult best = folder_.headcount("eval --best --from run --format json");
-  EXPECT_EQ(json::parse(best.out)["loss"], least);
+  EXPECT_EQ(folder_.object("eval --best --from run")["loss"], least);
   // The best is not counted among the two.
   std::set<std::string> expected = {"latest", "step-" + std::to_string(best_step)};
   for (auto step = saved.rbegin(); step != saved.rend() && expected.size() < 4; ++step)
@@ -256,134 +174,97 @@ TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
   EXPECT_EQ(checkpoints("run"), expected);
 }
 
+// A run that ends before its steps: after its last evaluation it has ended, however often it is
+// resumed, and stopped before that it ends with the same bits at the same step.
 TEST_F(ResumedRun, EndsWhereItHasLearned) {
-  const ProgramResult ended = folder_.train(
+  const json result = folder_.object(TrainFolder::train_line(
       "--steps 400 --eval-every 5 --checkpoint-every 5 --lr 2e-3 --warmup 0 --stop-at-loss 2.5 "
-      "--keep 100 --quiet --format json --out whole");
-  ASSERT_EQ(ended.exit_code, 0) << ended.err;
-  const json result = json::parse(ended.out);
+      "--keep 100 --quiet --out whole"));
   const int last = result["learned_at"];
   EXPECT_EQ(result["steps"], last);
-  EXPECT_GT(last, 10);
-  EXPECT_LT(last, 400);
+  EXPECT_TRUE(last > 10 && last < 400) << last;
   EXPECT_LT(result["val_loss"], 2.5);
   const std::string metrics = folder_.contents("whole/metrics.jsonl");
   EXPECT_TRUE(metrics.ends_with(",\"stopped\":true}\n")) << metrics;
   for (const int step : {5, last - 5}) expect_same_end(step, last, "learned_at", last);
-  // It has ended, however often it is resumed.
-  const std::string text = folder_.headcount("train --quiet --resume whole").out;
-  EXPECT_NE(text.find("learned at step " + std::to_string(last) + " of 400"), std::string::npos)
-      << text;
+  expect_parts(folder_.done("train --quiet --resume whole").out,
+               {"learned at step " + std::to_string(last) + " of 400"});
   EXPECT_EQ(folder_.contents("whole/metrics.jsonl"), metrics);
 }
 
 TEST_F(ResumedRun, EndsWhereEvaluationsStopImproving) {
-  const ProgramResult ended = folder_.train(
+  const json result = folder_.object(TrainFolder::train_line(
       "--steps 400 --eval-every 5 --checkpoint-every 5 --lr 0.5 --warmup 0 --dropout 0.1 "
-      "--stop-after 3 --keep 100 --quiet --format json --out whole");
-  ASSERT_EQ(ended.exit_code, 0) << ended.err;
-  const json result = json::parse(ended.out);
+      "--stop-after 3 --keep 100 --quiet --out whole"));
   const int best = result["best_step"], last = best + 15;
   EXPECT_EQ(result["stopped"], true);
   EXPECT_EQ(result["steps"], last);
-  EXPECT_LT(last, 400);
-  EXPECT_GT(best, 5);
+  EXPECT_TRUE(best > 5 && last < 400) << last;
   const std::string metrics = folder_.contents("whole/metrics.jsonl");
   EXPECT_TRUE(metrics.ends_with(",\"stopped\":true}\n")) << metrics;
   EXPECT_EQ(metrics.find("stopped"), metrics.rfind("stopped"));
-  EXPECT_EQ(json::parse(folder_.headcount("eval --from whole --best --format json").out)["loss"],
-            result["best_val_loss"]);
-  EXPECT_EQ(json::parse(folder_.headcount("eval --from whole --format json").out)["loss"],
-            result["val_loss"]);
-  EXPECT_EQ(folder_.headcount("sample --best --from whole").out,
-            folder_.headcount("sample --from whole/checkpoints/step-" + std::to_string(best)).out);
-  // Stopped before the best evaluation, after it or shortly before the end, it ends with the same
-  // bits at the same step.
+  EXPECT_EQ(folder_.object("eval --from whole --best")["loss"], result["best_val_loss"]);
+  EXPECT_EQ(folder_.object("eval --from whole")["loss"], result["val_loss"]);
+  EXPECT_EQ(folder_.done("sample --best --from whole").out,
+            folder_.done("sample --from whole/checkpoints/step-" + std::to_string(best)).out);
   for (const int step : {5, best, last - 5}) expect_same_end(step, last, "best_step", best);
-  // It has ended, however often and with however many steps it is resumed.
-  EXPECT_EQ(
-      json::parse(folder_.headcount("train --format json --quiet --resume whole").out)["steps"],
-      last);
-  expect_refusal("train --resume whole --steps 500", 2, "--stop-after has ended the run in whole");
+  folder_.expect_refusal("train --resume whole --steps 500", kUsage,
+                         {"--stop-after has ended the run in whole"});
+  expect_parts(folder_.done("train --quiet --resume whole").out,
+               {"stopped at step " + std::to_string(last) + " of 400: no new lowest"});
   EXPECT_EQ(folder_.contents("whole/metrics.jsonl"), metrics);
-  const std::string text = folder_.headcount("train --quiet --resume whole").out;
-  const std::string line = "stopped at step " + std::to_string(last) + " of 400: no new lowest";
-  EXPECT_NE(text.find(line), std::string::npos) << text;
-  ASSERT_EQ(folder_.headcount("report --from whole --out report").exit_code, 0);
-  const json curves = json::parse(folder_.contents("report/curves.json"));
+  folder_.done("report --from whole --out report");
+  const json curves = folder_.json("report/curves.json");
   EXPECT_TRUE(curves["runs"][0]["curve"].back().contains("stopped"));
 }
 
-TEST_F(ResumedRun, TakesTheModelsSettingsFromItsFolderWithInit) {
-  const std::string first =
-      "train --data text.txt --layers 2 --dim 24 --heads 2 --attention mla --kv-rank 6 --context "
-      "16 "
-      "--dropout 0.1 --steps 1 --quiet --out first";
-  ASSERT_EQ(folder_.headcount(first).exit_code, 0);
-  const std::string second = "train --data text.txt --init first/checkpoints/step-1 --steps 1 ";
-  ASSERT_EQ(folder_.headcount(second + "--quiet --out second").exit_code, 0);
-  json settings = json::parse(folder_.contents("first/config.json"));
-  settings["init"] = "first/checkpoints/step-1";
-  settings["dropout"] = 0.0;  // of that training
-  EXPECT_EQ(json::parse(folder_.contents("second/config.json")), settings);
-  expect_refusal(second + "--attention gqa --heads 3 --kv-rank 6 --dim 48 --out third", 2,
-                 "--attention is \"gqa\" here and \"mla\" there, --dim is 48 here and 24 there, "
-                 "--heads is 3 here and 2 there;");
-  folder_.file("other.txt", std::string(400, 'x') + std::string(400, 'y'));
-  expect_refusal("train --data other.txt --init first/checkpoints/step-1 --out third", 3,
-                 "lacks 'x'");
-  EXPECT_FALSE(folder_.has("third"));
-}
-
-TEST_F(ResumedRun, RefusesACheckpointBeyondItsSteps) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 20 --out run").exit_code, 0);
-  std::string config = folder_.contents("run/config.json");
-  const std::string steps = "\"steps\": 20";
-  ASSERT_NE(config.find(steps), std::string::npos);
-  folder_.file("run/config.json", config.replace(config.find(steps), steps.size(), "\"steps\": 5"));
-  expect_refusal("train --resume run", 3, "run has a checkpoint of step 20, but its --steps are 5");
-}
-
-TEST_F(ResumedRun, DoesNotReplaceTheWeightsThatItStartsFrom) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 20 --out first").exit_code, 0);
-  const auto before = folder_.weights("first", 20);
-  for (const char* const init : {"first", "first/checkpoints/step-20"}) {
-    const ProgramResult refused =
-        folder_.headcount(kRun + "--steps 1 --init " + init + " --out ./first --force");
-    EXPECT_EQ(refused.exit_code, kUsage) << refused.err;
-    EXPECT_NE(refused.err.find("lies in --out ./first"), std::string::npos) << refused.err;
+TEST_F(ResumedRun, ThatIsMadeLongerHasTheLearningRatesOfItsNewLengthAndSaysSo) {
+  folder_.done(run_line("--warmup 5 --steps 12 --out run"));
+  folder_.done(run_line("--warmup 5 --steps 30 --out long"));
+  folder_.copy("run", "stopped");
+  const auto before = folder_.metrics("run"), whole = folder_.metrics("long");
+  EXPECT_EQ(
+      folder_.done("train --quiet --resume run --steps 30").err,
+      "headcount: the run continues from step 12 to 30 instead of 12, with the learning rates of "
+      "a run of 30 steps: its weights will differ from those of a run that had 30 steps from "
+      "the start\n");
+  const auto after = folder_.metrics("run");
+  ASSERT_EQ(after.size(), 30u);
+  for (std::size_t i = 0; i < 30; ++i) {
+    EXPECT_EQ(after[i]["step"], i + 1);
+    EXPECT_EQ(i < 12 ? after[i] : after[i]["lr"], i < 12 ? before[i] : whole[i]["lr"]);
   }
-  EXPECT_EQ(folder_.weights("first", 20), before);
+  EXPECT_NE(after.back()["val_loss"], whole.back()["val_loss"]);
+  EXPECT_EQ(folder_.json("run/config.json")["steps"], 30);
+  const json starts = folder_.json("run/run.json")["starts"];
+  ASSERT_EQ(starts.size(), 2u);
+  EXPECT_EQ(starts[0]["steps"], 12);
+  EXPECT_EQ(starts[1]["from_step"], 12);
+  EXPECT_EQ(starts[1]["steps"], 30);
+  // Stopped again, it goes on to the same bits; it is of that length now.
+  EXPECT_EQ(folder_.signalled("train --quiet --resume stopped --steps 30", 9, SIGTERM), 143);
+  EXPECT_EQ(saved_step("stopped"), 12 + 9);
+  EXPECT_EQ(folder_.done("train --quiet --resume stopped --threads 3").err, "");
+  expect_equal_runs("stopped", "run", 30);
 }
 
-TEST_F(ResumedRun, StartsWithInitInAnotherContextWindowAndBaseOfFrequencies) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 3 --out first").exit_code, 0);
-  const auto go_on = [&](const std::string& flags) {
-    return folder_.headcount("train --data text.txt --init first --steps 1 --lr 0 --min-lr 0 " +
-                             flags + " --out second --force");
-  };
-  const ProgramResult second = go_on("--context 24 --attention mla@5 --rope-theta 500");
-  ASSERT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_EQ(folder_.weights("second", 1), folder_.weights("first", 3));
-  EXPECT_NE(second.err.find("headcount: the weights of first go on with --window 5 instead of 0, "
-                            "--rope-theta 500 instead of 10000, --context 24 instead of 16\n"),
-            std::string::npos)
-      << second.err;
-  expect_refusal("train --resume second --context 16", 2, "--context is 16");
-  EXPECT_EQ(go_on("").err.find("go on with"), std::string::npos);
+TEST_F(ResumedRun, OfAConstantRateThatIsMadeLongerIsTheLongRun) {
+  folder_.done(run_line("--warmup 5 --decay constant --steps 12 --out run"));
+  folder_.done(run_line("--warmup 5 --decay constant --steps 30 --out long"));
+  EXPECT_EQ(folder_.done("train --quiet --resume run --steps 30").err, "");
+  EXPECT_EQ(folder_.weights("run", 30), folder_.weights("long", 30));
 }
 
-TEST_F(ResumedRun, StartsWithInitOnTheFirstLearnedPositionsAndOnNoMore) {
-  ASSERT_EQ(folder_.headcount(kRun + "--positions learned --steps 3 --out first").exit_code, 0);
-  const std::string go_on = "train --data text.txt --init first --steps 1 --lr 0 --min-lr 0 ";
-  const ProgramResult second = folder_.headcount(go_on + "--context 8 --out second");
-  ASSERT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_NE(second.err.find("later learned positions are left out"), std::string::npos);
-  const auto before = folder_.weights("first", 3), after = folder_.weights("second", 1);
-  ASSERT_LT(after.size(), before.size());
-  expect_refusal(go_on + "--context 17 --out third", 2,
-                 "--context 17 is more than the 16 learned positions of first/checkpoints/step-3");
-  EXPECT_FALSE(folder_.has("third"));
+TEST_F(ResumedRun, IsNotOneOfAComparison) {
+  folder_.done(
+      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
+      "--attention mha --seeds 2 --quiet --out c");
+  const std::string run = "c/runs/mha/seed-1", config = folder_.contents(run + "/config.json");
+  const std::string instead = "train --init " + run + " --data text.txt --steps 6";
+  folder_.expect_refusal("train --resume " + run + " --steps 6", kUsage,
+                         {"belongs to a comparison", "headcount " + instead});
+  EXPECT_EQ(folder_.contents(run + "/config.json"), config);
+  folder_.done(instead + " --quiet --out new");
 }
 
 }  // namespace
