@@ -22,6 +22,17 @@ class EvaluationOfAText : public testing::Test {
   EvaluationOfAText() : model_(tiny_model(tiny_options())), tokens_(tiny_tokens(23)) {
     for (Real& x : model_.parameters().all_values()) x *= 3;
   }
+  // Makes all logits equal: token 0 is predicted everywhere.
+  void predict_zero() {
+    ParameterStore& parameters = model_.parameters();
+    std::ranges::fill(parameters.value(parameters.find("lm_head.weight")), Real{0});
+  }
+  // A mark at each of these places, of a text of 23 tokens.
+  static Tokens marks(const std::vector<std::pair<std::size_t, std::int32_t>>& places) {
+    Tokens distances(23, 0);
+    for (const auto& [at, distance] : places) distances[at] = distance;
+    return distances;
+  }
   LanguageModel model_;
   Tokens tokens_;
 };
@@ -102,52 +113,35 @@ TEST_F(EvaluationOfAText, AsksBeforeEachBatchWhetherToStop) {
 }
 
 TEST_F(EvaluationOfAText, ScoresTheAnswersThatAreMarkedApart) {
-  // All logits equal: token 0 is predicted everywhere, and is right where the text has it.
-  ParameterStore& parameters = model_.parameters();
-  std::ranges::fill(parameters.value(parameters.find("lm_head.weight")), Real{0});
+  predict_zero();  // which is right where the text has it
   for (std::size_t answer = 1; answer < 23; ++answer) {
-    std::vector<std::int32_t> answers(23, 0);
-    answers[answer] = 1;
-    const auto accuracy =
-        evaluate(model_, tokens_, {.marks = {.distances = answers}}).answer_accuracy;
-    EXPECT_EQ(accuracy, std::optional<double>(tokens_[answer] == 0)) << answer;
+    EXPECT_EQ(
+        evaluate(model_, tokens_, {.marks = {.distances = marks({{answer, 1}})}}).answer_accuracy,
+        std::optional<double>(tokens_[answer] == 0))
+        << answer;
   }
   const auto zeros = static_cast<double>(std::count(tokens_.begin() + 1, tokens_.end(), 0));
   EXPECT_GT(zeros, 0);
-  const std::vector<std::int32_t> everywhere(23, 1);
-  const Evaluation all = evaluate(model_, tokens_, {.marks = {.distances = everywhere}});
+  const Evaluation all = evaluate(model_, tokens_, {.marks = {.distances = Tokens(23, 1)}});
   EXPECT_DOUBLE_EQ(all.accuracy, zeros / 22);
   EXPECT_EQ(all.answer_accuracy, std::optional(all.accuracy));
-}
-
-TEST_F(EvaluationOfAText, CountsAnswersByHowFarBackTheyWereTold) {
-  ParameterStore& parameters = model_.parameters();
-  std::ranges::fill(parameters.value(parameters.find("lm_head.weight")), Real{0});
-  std::vector<std::int32_t> answers(23, 0);
-  answers[5] = 1;
-  answers[9] = 4;
-  answers[20] = 7;
-  answers[22] = 8;
+  // The first character is not predicted.
+  EXPECT_FALSE(evaluate(model_, tokens_, {.marks = {.distances = marks({{0, 1}})}})
+                   .answer_accuracy.has_value());
   const auto is_zero = [&](std::size_t at) { return Index{tokens_[at] == 0}; };
-  EXPECT_EQ(evaluate(model_, tokens_, {.marks = {.distances = answers}}).answers_by_distance,
+  const Tokens told = marks({{5, 1}, {9, 4}, {20, 7}, {22, 8}});  // so far back
+  EXPECT_EQ(evaluate(model_, tokens_, {.marks = {.distances = told}}).answers_by_distance,
             (std::vector<AnswersAt>{
                 {1, 1, is_zero(5)}, {4, 2, is_zero(9) + is_zero(20)}, {8, 1, is_zero(22)}}));
 }
 
 TEST_F(EvaluationOfAText, LossIsOfAnswersAloneWhereItIsToldTo) {
-  std::vector<std::int32_t> answers(23, 0);
-  answers[4] = answers[17] = 1;
-  std::vector<std::int32_t> one(23, 0);
-  one[4] = 1;
-  const auto of = [&](const std::vector<std::int32_t>& marked,
-                      std::optional<CacheType> type = std::nullopt) {
+  const auto of = [&](const Tokens& marked, std::optional<CacheType> type = std::nullopt) {
     return evaluate(model_, tokens_,
                     {.marks = {.distances = marked, .only_answers = true}, .rounding = type});
   };
-  const Evaluation both = of(answers), first = of(one);
-  one[4] = 0;
-  one[17] = 1;
-  const Evaluation second = of(one);
+  const Tokens answers = marks({{4, 1}, {17, 1}});
+  const Evaluation both = of(answers), first = of(marks({{4, 1}})), second = of(marks({{17, 1}}));
   EXPECT_EQ(both.characters, 2);
   EXPECT_EQ(first.characters, 1);
   EXPECT_NEAR(both.loss, (first.loss + second.loss) / 2, 1e-6);
@@ -164,13 +158,6 @@ TEST_F(EvaluationOfAText, BeginsItsWindowsWhereStoriesBegin) {
   const Evaluation first = evaluate(model_, std::span(tokens_).first(9));
   const Evaluation second = evaluate(model_, std::span(tokens_).subspan(8));
   EXPECT_NEAR(whole.loss, (8 * first.loss + 14 * second.loss) / 22, 1e-5);
-}
-
-TEST_F(EvaluationOfAText, DoesNotScoreTheFirstCharacter) {
-  std::vector<std::int32_t> first(23, 0);
-  first[0] = 1;
-  EXPECT_FALSE(
-      evaluate(model_, tokens_, {.marks = {.distances = first}}).answer_accuracy.has_value());
 }
 
 TEST_F(EvaluationOfAText, HasTheLossesOfItsSixteenStretches) {

@@ -7,13 +7,13 @@
 #include <barrier>
 #include <cstring>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "autograd/parallel.h"
-#include "train/evaluation.h"
 #include "train/tiny_training.h"
 #include "train/trainer.h"
 
@@ -78,38 +78,16 @@ class ThreadRanks : public Ranks {
 };
 
 // 2 layers of some 40,000 parameters each: several chunks, whose borders lie inside matrices.
-TrainOptions options_of(Index shards, Index accumulate) {
-  return resolve_training(Given(training_settings(), {{"layers", 2},
-                                                      {"dim", 64},
-                                                      {"context", 16},
-                                                      {"dropout", 0.1},
-                                                      {"batch", 9},
-                                                      {"shards", shards},
-                                                      {"accumulate", accumulate},
-                                                      {"steps", 5},
-                                                      {"warmup", 2}}));
-}
-
-// All weights after all steps, and what the last step says.
-struct Trained {
-  std::vector<Real> weights;
-  StepResult last;
-  Evaluation evaluation;
-  Index chunks = 0, passes = 0;
-};
-
-Trained train(const TrainOptions& options, Ranks& ranks) {
-  const std::vector<std::int32_t> tokens = tiny_tokens(1000, kExchangedVocabulary);
-  LanguageModel model(options.model, kExchangedVocabulary);
-  model.initialize(options.seed);
-  Trainer trainer(model, options, tokens, 0, {}, ranks);
-  Trained result;
-  while (trainer.steps_done() < options.steps) result.last = trainer.step();
-  const std::span<const Real> weights = model.parameters().all_values();
-  result.weights.assign(weights.begin(), weights.end());
-  result.chunks = (std::ssize(weights) + GradientExchange::kChunk - 1) / GradientExchange::kChunk;
-  result.evaluation = evaluate(model, tokens, {.ranks = &ranks});
-  return result;
+TrainOptions options_of(const nlohmann::json& more) {
+  Given given(training_settings(), {{"layers", 2},
+                                    {"dim", 64},
+                                    {"context", 16},
+                                    {"dropout", 0.1},
+                                    {"batch", 9},
+                                    {"steps", 5},
+                                    {"warmup", 2}});
+  given.put(more);
+  return resolve_training(given);
 }
 
 // Calls `work` on all ranks, each in a thread of this process; returns its results.
@@ -129,40 +107,50 @@ auto on_ranks(int size, const Work& work) {
   return results;
 }
 
-std::vector<Trained> train_together(const TrainOptions& options, int size) {
-  return on_ranks(size, [&](ThreadRanks& ranks) {
-    Trained result = train(options, ranks);
-    result.passes = ranks.passes;
-    return result;
-  });
-}
-
-struct Case {
-  int ranks;
-  Index shards, accumulate;
-};
-class SharedTraining : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(GradientExchange, SharedTraining,
-                         testing::Values(Case{2, 4, 1}, Case{3, 4, 1}, Case{4, 4, 2}, Case{5, 9, 1},
-                                         Case{4, 2, 2}, Case{3, 1, 1}));
-
-TEST_P(SharedTraining, GivesTheBitsOfOneProcess) {
-  const Case& c = GetParam();
-  const TrainOptions options = options_of(c.shards, c.accumulate);
-  const Trained one = train(options, alone());
-  for (const Trained& rank : train_together(options, c.ranks)) {
-    EXPECT_EQ(rank.weights, one.weights);
-    EXPECT_EQ(rank.last.loss, one.last.loss);
-    EXPECT_EQ(rank.last.gradient_norm, one.last.gradient_norm);
-    EXPECT_EQ(rank.evaluation.loss, one.evaluation.loss);
-    EXPECT_EQ(rank.evaluation.accuracy, one.evaluation.accuracy);
-    ASSERT_GE(rank.chunks, 3);
-    EXPECT_EQ(rank.passes, options.steps * (rank.chunks + 2 * (c.ranks - 1)));
+// Ranks have no shard of their own, one or several. A process cuts the products of its ops where it
+// has one task only. The task of a rank may be one of several: it is not cut then, which would add
+// its numbers up in another order.
+TEST(SharedTraining, GivesTheBitsOfOneProcess) {
+  const nlohmann::json one_each = {{"heads", 4}, {"context", 64}, {"batch", 16}, {"shards", 2}};
+  nlohmann::json mla = one_each, delta = one_each;
+  mla["attention"] = "mla";
+  delta["attention"] = "delta";
+  std::vector<std::pair<int, TrainOptions>> cases;
+  for (const auto& [ranks, settings] : {std::pair<int, nlohmann::json>{2, {{"shards", 4}}},
+                                        {3, {{"shards", 4}}},
+                                        {4, {{"shards", 4}, {"accumulate", 2}}},
+                                        {5, {{"shards", 9}}},
+                                        {4, {{"shards", 2}, {"accumulate", 2}}},
+                                        {3, {{"shards", 1}}},
+                                        {3, {{"shards", 4}, {"optimizer", "muon"}}},
+                                        {2, mla},
+                                        {2, delta}})
+    cases.emplace_back(ranks, options_of(settings));
+  cases.push_back(cases.front());
+  cases.back().second.precision = Precision::bf16;
+  for (const auto& [size, options] : cases) {
+    SCOPED_TRACE(to_json(options).dump());
+    const TinyTraining one = train_tiny(options, kExchangedVocabulary, alone(), true);
+    const Index chunks =
+        (std::ssize(one.weights) + GradientExchange::kChunk - 1) / GradientExchange::kChunk;
+    ASSERT_GE(chunks, 3);
+    const auto work = [&](ThreadRanks& ranks) {
+      TinyTraining result = train_tiny(options, kExchangedVocabulary, ranks, true);
+      EXPECT_EQ(ranks.passes, options.steps * (chunks + 2 * (ranks.size() - 1)));
+      return result;
+    };
+    for (const TinyTraining& rank : on_ranks(size, work)) {
+      EXPECT_TRUE(rank.weights == one.weights);
+      EXPECT_EQ(rank.last.loss, one.last.loss);
+      EXPECT_EQ(rank.last.gradient_norm, one.last.gradient_norm);
+      EXPECT_EQ(rank.evaluation.loss, one.evaluation.loss);
+      EXPECT_EQ(rank.evaluation.accuracy, one.evaluation.accuracy);
+    }
   }
 }
 
 TEST(SharedEvaluation, TellsAllRanksWhatOneFinds) {
-  LanguageModel model(options_of(1, 1).model, kExchangedVocabulary);
+  LanguageModel model(options_of({{"shards", 1}}).model, kExchangedVocabulary);
   model.initialize(1);
   model.parameters().all_values().front() = std::numeric_limits<Real>::infinity();
   std::vector<std::int32_t> tokens(1000, 1);  // of which the last rank has the only 0
@@ -181,8 +169,8 @@ TEST(SharedEvaluation, TellsAllRanksWhatOneFinds) {
 
 // An exchange can send what is complete while backward goes on.
 TEST(GradientExchange, HearsOfTheGradientsOfTheLastLayerFirst) {
-  const TrainOptions options = options_of(1, 1);
-  const std::vector<std::int32_t> tokens = tiny_tokens(1000, kExchangedVocabulary);
+  const TrainOptions options = options_of({{"shards", 1}});
+  const Tokens tokens = tiny_tokens(1000, kExchangedVocabulary);
   LanguageModel model(options.model, kExchangedVocabulary);
   model.initialize(1);
   Tape tape(&model.parameters());

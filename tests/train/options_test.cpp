@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <tuple>
 
-#include "autograd/base/error.h"
 #include "data/built_in.h"
 #include "models/language_model.h"
 #include "support/message_of.h"
@@ -26,51 +26,33 @@ std::string error_of(const json& values) {
 
 // nanoGPT's two character-level configurations: config/train_shakespeare_char.py for a GPU, and the
 // command of its README for a CPU.
-const json kNanoGpt = {{"norm", "layer"},
-                       {"activation", "gelu"},
-                       {"positions", "learned"},
-                       {"tie-embeddings", "on"},
-                       {"bias", "off"},
-                       {"attention", "mha"},
-                       {"lr", 1e-3},
-                       {"min-lr", 1e-4},
-                       {"warmup", 100},
-                       {"beta1", 0.9},
-                       {"beta2", 0.99},
-                       {"weight-decay", 0.1},
-                       {"grad-clip", 1.0},
-                       {"accumulate", 1}};
-
-void expect_preset(const std::string& name, const json& shared, const json& own) {
-  const json values = to_json(resolved(preset(name).settings));
-  for (const json& part : {shared, own}) {
-    for (const auto& [setting, value] : part.items()) {
-      EXPECT_EQ(values.at(setting), value) << name << ": " << setting;
-    }
-  }
-}
-
 TEST(Presets, AreNanoGptsTwoCharacterConfigurations) {
-  expect_preset("nanogpt-cpu", kNanoGpt,
-                {{"layers", 4},
-                 {"heads", 4},
-                 {"dim", 128},
-                 {"context", 64},
-                 {"batch", 12},
-                 {"dropout", 0.0},
-                 {"steps", 2000},
-                 {"ffn-dim", 512},
-                 {"norm-epsilon", 1e-5}});
-  expect_preset("nanogpt-gpu", kNanoGpt,
-                {{"layers", 6},
-                 {"heads", 6},
-                 {"dim", 384},
-                 {"context", 256},
-                 {"batch", 64},
-                 {"dropout", 0.2},
-                 {"steps", 5000},
-                 {"ffn-dim", 1536},
-                 {"norm-epsilon", 1e-5}});
+  const json both = {{"norm", "layer"},
+                     {"activation", "gelu"},
+                     {"positions", "learned"},
+                     {"tie-embeddings", "on"},
+                     {"bias", "off"},
+                     {"attention", "mha"},
+                     {"lr", 1e-3},
+                     {"min-lr", 1e-4},
+                     {"warmup", 100},
+                     {"beta1", 0.9},
+                     {"beta2", 0.99},
+                     {"weight-decay", 0.1},
+                     {"grad-clip", 1.0},
+                     {"accumulate", 1},
+                     {"norm-epsilon", 1e-5}};
+  const json cpu = {{"layers", 4}, {"heads", 4},     {"dim", 128},    {"context", 64},
+                    {"batch", 12}, {"dropout", 0.0}, {"steps", 2000}, {"ffn-dim", 512}};
+  const json gpu = {{"layers", 6}, {"heads", 6},     {"dim", 384},    {"context", 256},
+                    {"batch", 64}, {"dropout", 0.2}, {"steps", 5000}, {"ffn-dim", 1536}};
+  for (const auto& [name, own] : {std::pair{"nanogpt-cpu", cpu}, {"nanogpt-gpu", gpu}}) {
+    const json values = to_json(resolved(preset(name).settings));
+    json expected = both;
+    expected.update(own);
+    for (const auto& [setting, value] : expected.items())
+      EXPECT_EQ(values.at(setting), value) << name << ": " << setting;
+  }
 }
 
 TEST(Presets, HaveThePublishedNumbersOfParametersAndForTinyShakespeareNotMany) {
@@ -113,6 +95,9 @@ TEST(TrainSettings, AtZeroAreNotInRecordsOfRunsThatTheyWouldNotChange) {
     EXPECT_FALSE(to_json(resolved({{setting, 0}})).contains(setting));
     EXPECT_TRUE(to_json(resolved({{setting, 1000}, {"batch", 1000}})).contains(setting));
   }
+  for (const auto& [data, has] : {std::pair{"tales", false}, {"lookup", true}, {"x.txt", false}})
+    EXPECT_EQ(to_json(resolved({{"data", data}})).contains("kinds"), has) << data;
+  EXPECT_EQ(resolved({{"data", "lookup"}, {"kinds", 5}}).corpus.own.values()["kinds"], 5);
 }
 
 TEST(TrainSettings, RoundTripThroughJson) {
@@ -130,12 +115,6 @@ TEST(TrainSettings, RoundTripThroughJson) {
   }
 }
 
-TEST(TrainSettings, NameOnlyWhatTheDataHas) {
-  EXPECT_FALSE(to_json(resolved({{"data", "tales"}})).contains("kinds"));
-  EXPECT_TRUE(to_json(resolved({{"data", "lookup"}})).contains("kinds"));
-  EXPECT_FALSE(to_json(resolved({{"data", "x.txt"}})).contains("kinds"));
-}
-
 TEST(TrainSettings, LeastLearningRateIsATenthUnlessGiven) {
   EXPECT_DOUBLE_EQ(resolved({{"lr", 0.05}}).least_learning_rate, 0.005);
   EXPECT_EQ(resolved({{"lr", 0.05}, {"min-lr", 0}}).least_learning_rate, 0);
@@ -145,12 +124,13 @@ TEST(TrainSettings, SayWhenARunHasLearned) {
   Evaluation evaluation;
   evaluation.loss = 0.5;
   evaluation.answer_accuracy = 0.95;
-  const json tales = {{"data", "tales"}};
-  EXPECT_FALSE(resolved(tales).learned(evaluation));
-  EXPECT_TRUE(resolved({{"data", "tales"}, {"stop-at-answers", 95}}).learned(evaluation));
-  EXPECT_FALSE(resolved({{"data", "tales"}, {"stop-at-answers", 95.1}}).learned(evaluation));
-  EXPECT_TRUE(resolved({{"data", "tales"}, {"stop-at-loss", 0.51}}).learned(evaluation));
-  EXPECT_FALSE(resolved({{"data", "tales"}, {"stop-at-loss", 0.5}}).learned(evaluation));
+  for (const auto& [setting, value, learned] : {std::tuple{"stop-at-answers", 95.0, true},
+                                                {"stop-at-answers", 95.1, false},
+                                                {"stop-at-loss", 0.51, true},
+                                                {"stop-at-loss", 0.5, false}})
+    EXPECT_EQ(resolved({{"data", "tales"}, {setting, value}}).learned(evaluation), learned)
+        << setting << " " << value;
+  EXPECT_FALSE(resolved({{"data", "tales"}}).learned(evaluation));
 }
 
 TEST(TrainSettings, ShortenAWarmUpThatIsLongerThanTheRunToATenthOfIt) {
@@ -167,10 +147,6 @@ TEST(TrainSettings, ShortenAWarmUpThatIsLongerThanTheRunToATenthOfIt) {
   EXPECT_EQ(warmup_note(whole),
             "the warm-up takes all 50 steps, so that the learning rate never decays; shorten it");
   EXPECT_EQ(warmup_note(resolved({{"warmup", 49}, {"steps", 50}})), "");
-}
-
-TEST(TrainSettings, ReachTheCorpus) {
-  EXPECT_EQ(resolved({{"kinds", 5}}).corpus.own.values()["kinds"], 5);
 }
 
 // Defaults of a text hold for every attention, also score scales, which have no effect on a state.

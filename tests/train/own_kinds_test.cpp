@@ -31,71 +31,49 @@ class OwnProgram : public testing::Test {
 // Without the places where help breaks lines.
 TEST_F(OwnProgram, NamesTheirSettingsInHelp) {
   const std::string help = std::regex_replace(own("train --help all").out, std::regex("\\s+"), " ");
-  for (const char* shown :
-       {"kda, own", "fox, own: KV heads", "(heads with fox; 1 with own)",
-        "own: the learned temperatures at the start [1.0]", "tales, lookup, mqar, recall, letters,",
-        "letters: different letters that a line shows", "lion: Lion for all weights",
-        "lion: decay rate of the mean of gradients"})
-    EXPECT_NE(help.find(shown), std::string::npos) << shown << "\n" << help;
+  expect_parts(help, {"kda, own", "fox, own: KV heads", "(heads with fox; 1 with own)",
+                      "own: the learned temperatures at the start [1.0]",
+                      "tales, lookup, mqar, recall, letters,",
+                      "letters: different letters that a line shows", "lion: Lion for all weights",
+                      "lion: decay rate of the mean of gradients"});
 }
 
-using OwnAttention = OwnProgram;
-
-TEST_F(OwnAttention, TrainsResumesSamplesAndEvaluatesInEveryCacheType) {
+TEST_F(OwnProgram, TrainsResumesSamplesAndEvaluatesItsAttentionInEveryCacheType) {
   const std::string model = std::string(kModel) + " --attention own --kv-heads 2";
   const nlohmann::json trained = json_of("train --steps 4 --out run" + model);
   EXPECT_EQ(trained["attention"], "own");
   EXPECT_EQ(trained["kv_cache_bytes_per_token"], 2 * 2 * 4 * 4);  // two heads of k and v
   EXPECT_EQ(json_of("train --resume run --steps 6")["steps"], 6);
-  const std::string cached =
-      json_of("sample --from run --tokens 12 --temperature 0")["text"].get<std::string>();
-  EXPECT_EQ(json_of("sample --from run --tokens 12 --temperature 0 --cache off")["text"], cached);
+  const std::string sample = "sample --from run --tokens 12 --temperature 0";
+  EXPECT_EQ(json_of(sample + " --cache off")["text"], json_of(sample)["text"]);
   const nlohmann::json exact = json_of("eval --from run");
-  for (const std::string type : {"f32", "bf16", "f16", "int8"}) {
-    const nlohmann::json result = json_of("eval --from run --cache-dtype " + type);
-    EXPECT_NEAR(result["loss"], exact["loss"], 0.01) << type;
-  }
-}
-
-TEST_F(OwnAttention, IsCostedBesideTheOthers) {
+  for (const std::string type : {"f32", "bf16", "f16", "int8"})
+    EXPECT_NEAR(json_of("eval --from run --cache-dtype " + type)["loss"], exact["loss"], 0.01);
   const nlohmann::json cost = json_of("cost --dim 16 --heads 4 --context 8 --layers 1");
   EXPECT_NE(cost.dump().find("\"own\""), std::string::npos) << cost;
 }
 
-TEST_F(OwnAttention, IsComparedWithMhaByItsSpec) {
-  const nlohmann::json result =
-      json_of("compare --attention mha,own2 --seeds 2 --steps 3 --out study" + std::string(kModel));
+TEST_F(OwnProgram, TrainsOnItsCorpusWithItsDefaultsAndMarksItsAnswers) {
+  const nlohmann::json trained = json_of("train --data letters --letters 3 --steps 4 --out run");
+  const nlohmann::json config = folder_.json("run/config.json");
+  EXPECT_EQ(config["letters"], 3) << config;
+  EXPECT_EQ(config["context"], 16) << "the corpus's default";
+  EXPECT_NEAR(trained["answer_baselines"]["commonest"].get<double>(), 1.0 / 3, 1e-9) << trained;
+  expect_refusal(own("train --data letters --kinds 1 --steps 1 --out run"), kUsage,
+                 {"--kinds has no effect with --data letters", "lookup"}, "kinds");
+  expect_refusal(own("train --data letters --letters 9 --steps 1 --out run"), kUsage,
+                 {"--letters", "8"}, "letters");
+}
+
+TEST_F(OwnProgram, ComparesItsAttentionOnItsCorpusByAnswers) {
+  const nlohmann::json result = json_of(
+      "compare --data letters --attention mha,own2 --seeds 5 --steps 3 --out study "
+      "--metric answers");
   ASSERT_EQ(result["variants"].size(), 2u) << result;
   EXPECT_EQ(result["variants"][1]["spec"], "own2") << result["variants"][1];
 }
 
-using OwnCorpus = OwnProgram;
-
-TEST_F(OwnCorpus, IsTrainedOnWithItsDefaultsAndMarksItsAnswers) {
-  const nlohmann::json trained = json_of("train --data letters --letters 3 --steps 4 --out run");
-  const auto config = nlohmann::json::parse(file_contents(folder_.path() / "run" / "config.json"));
-  EXPECT_EQ(config["letters"], 3) << config;
-  EXPECT_EQ(config["context"], 16) << "the corpus's default";
-  EXPECT_NEAR(trained["answer_baselines"]["commonest"].get<double>(), 1.0 / 3, 1e-9) << trained;
-}
-
-TEST_F(OwnCorpus, RefusesSettingsThatAreNotItsOwn) {
-  expect_refusal(own("train --data letters --kinds 1 --steps 1 --out run"), 2,
-                 {"--kinds has no effect with --data letters", "lookup"}, "kinds");
-  expect_refusal(own("train --data letters --letters 9 --steps 1 --out run"), 2, {"--letters", "8"},
-                 "letters");
-}
-
-TEST_F(OwnCorpus, IsComparedOnByAnswers) {
-  const nlohmann::json result = json_of(
-      "compare --data letters --attention mha,mqa --seeds 5 "
-      "--steps 3 --out study --metric answers");
-  EXPECT_EQ(result["variants"].size(), 2u) << result;
-}
-
-using OwnOptimizer = OwnProgram;
-
-TEST_F(OwnOptimizer, TrainsAndResumesWithTheSameBits) {
+TEST_F(OwnProgram, TrainsAndResumesByItsOptimizerWithTheSameBits) {
   // A constant learning rate, so that a run of 4 steps is the first half of one of 8.
   const std::string line =
       "train --optimizer lion --lr 1e-3 --min-lr 1e-3 --warmup 1" + std::string(kModel) + " --out ";

@@ -8,11 +8,9 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "autograd/products.h"
 #include "train/compare/without_timing.h"
 #include "train/gradient_exchange.h"
 #include "train/run_program.h"
@@ -35,9 +33,15 @@ std::string mpirun(int ranks) {
   return kEnvironment + "exec '" HEADCOUNT_MPIRUN "' -n " + std::to_string(ranks) + " ";
 }
 
+// Runs a line by some ranks, or, with 0, by one process without mpirun.
 ProgramResult headcount(const TrainFolder& folder, int ranks, const std::string& line) {
   if (ranks == 0) return folder.headcount(line);
   return folder.shell(mpirun(ranks) + "\"$headcount\" " + line);
+}
+ProgramResult done(const TrainFolder& folder, int ranks, const std::string& line) {
+  ProgramResult result = headcount(folder, ranks, line);
+  EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
+  return result;
 }
 
 // 4 shards of a batch, with dropout, for three chunks of gradients; 7 windows to evaluate.
@@ -77,78 +81,25 @@ TEST(Ranks, ShareThingsInTheirOrder) {
   }
 }
 
+// gradient_exchange_test.cpp holds other optimizers, shards and precisions by threads.
 TEST(Ranks, TrainTheBitsOfOneProcess) {
   const TrainFolder folder;
-  const ProgramResult alone =
-      headcount(folder, 0, train_line("--out alone --threads 2 --format json --quiet"));
-  ASSERT_EQ(alone.exit_code, 0) << alone.err;
-  const json result = json::parse(alone.out);
-  ASSERT_GT(result["params"], 2 * GradientExchange::kChunk) << "more than one chunk";
-  for (const auto& [ranks, threads] : {std::pair(1, 1), {2, 1}, {3, 2}, {4, 1}}) {
+  const std::string line = train_line("--format json --batch 9 --shards 2 --accumulate 3");
+  const json alone = json::parse(done(folder, 0, line + " --quiet --out alone").out);
+  EXPECT_GT(alone["params"], 2 * GradientExchange::kChunk) << "more than one chunk";
+  for (const auto& [ranks, threads] : {std::pair(1, 1), {2, 1}, {3, 2}}) {
     const std::string run = "ranks" + std::to_string(ranks);
-    const ProgramResult together = headcount(
-        folder, ranks,
-        train_line("--format json --quiet --out " + run + " --threads " + std::to_string(threads)));
-    ASSERT_EQ(together.exit_code, 0) << together.err;
-    EXPECT_EQ(together.err, "") << "only the result is said, and once";
+    const ProgramResult together =
+        done(folder, ranks, line + " --out " + run + " --threads " + std::to_string(threads));
+    EXPECT_EQ(json::parse(together.out)["val_loss"], alone["val_loss"]) << "one object";
     expect_same_run(folder, run, "alone", run);
-    EXPECT_EQ(json::parse(together.out)["val_loss"], result["val_loss"]);
+    const std::string first = "gqa: ";  // what the run takes, which one rank says
+    EXPECT_EQ(together.err.find(first), together.err.rfind(first)) << together.err;
+    if (ranks < 3) continue;
+    expect_parts(together.err,
+                 {"3 ranks share the 2 shards of a batch: 1 of them only help to evaluate; "
+                  "a new run with --shards 3 would use them\n"});
   }
-}
-
-// Runs of one, two and three processes, with these flags.
-void expect_same_runs(const std::string& flags) {
-  const TrainFolder folder;
-  for (const int ranks : {0, 2, 3}) {
-    const std::string run = "ranks" + std::to_string(ranks);
-    const ProgramResult result =
-        headcount(folder, ranks, train_line(flags + " --quiet --threads 1 --out " + run));
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-    if (ranks > 0) expect_same_run(folder, run, "ranks0", run);
-  }
-}
-
-TEST(Ranks, TrainByMuonTheBitsOfOneProcess) { expect_same_runs("--optimizer muon"); }
-
-TEST(Ranks, TrainInBf16TheBitsOfOneProcess) {
-  if (!bf16_lacks().empty()) GTEST_SKIP() << bf16_lacks();
-  expect_same_runs("--precision bf16");
-}
-
-// A process cuts the products of its ops where it has one task only. The task of a rank may be one
-// of several: it is not cut then, which would add its numbers up in another order.
-TEST(Ranks, OfOneShardEachTrainTheBitsOfOneProcess) {
-  const TrainFolder folder;
-  std::string text;
-  std::minstd_rand generator;
-  for (int i = 0; i < 20000; ++i) text += "abcdefghijk\n "[generator() % 13];
-  folder.file("random.txt", text);
-  for (const std::string attention : {"mla", "delta"}) {
-    const std::string line = TrainFolder::train_line(
-        "--data random.txt --dim 64 --heads 4 --context 64 --batch 16 --shards 2 --steps 2 "
-        "--eval-every 0 --checkpoint-every 0 --quiet --attention " +
-        attention);
-    for (const int ranks : {0, 2}) {
-      const ProgramResult result =
-          headcount(folder, ranks, line + " --out " + attention + std::to_string(ranks));
-      ASSERT_EQ(result.exit_code, 0) << result.err;
-    }
-    EXPECT_EQ(folder.weights(attention + "0", 2), folder.weights(attention + "2", 2)) << attention;
-  }
-}
-
-TEST(Ranks, AccumulateAndSaySoWhenTheyAreTooMany) {
-  const TrainFolder folder;
-  const std::string flags = "--batch 9 --shards 2 --accumulate 3 ";
-  ASSERT_EQ(headcount(folder, 0, train_line(flags + "--out alone")).exit_code, 0);
-  const ProgramResult three = headcount(folder, 3, train_line(flags + "--out three"));
-  ASSERT_EQ(three.exit_code, 0) << three.err;
-  expect_same_run(folder, "three", "alone", "3 ranks");
-  EXPECT_NE(
-      three.err.find("3 ranks share the 2 shards of a batch: 1 of them only help to evaluate; "
-                     "a new run with --shards 3 would use them\n"),
-      std::string::npos)
-      << three.err;
 }
 
 // A rank of some that gets a signal in its step `step`.
@@ -167,42 +118,34 @@ void expect_same_end(const TrainFolder& folder, int step) {
     EXPECT_EQ(folder.contents("run" + last + file), folder.contents("alone" + last + file)) << file;
 }
 
-// A kill takes all down, as MPI does; what goes on is another number of ranks.
-TEST(Ranks, GoOnAfterAKillWithAnotherNumber) {
+// A kill takes all down, as MPI does; a signal to one stops all. What goes on is another number of
+// ranks.
+TEST(Ranks, GoOnAfterAKillOrASignalWithAnotherNumber) {
   const TrainFolder folder;
-  const std::string steps = "--steps 20 --eval-every 0 --checkpoint-every 5 --keep 1 --quiet ";
-  ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
-  const ProgramResult killed =
-      folder.shell(with_signal(2, 1, 13, SIGKILL, train_line(steps + "--out run")));
-  EXPECT_NE(killed.exit_code, 0);
-  ASSERT_TRUE(folder.has("run/checkpoints/step-10"));
-  const ProgramResult resumed = headcount(folder, 3, "train --resume run --threads 1 --quiet");
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  expect_same_end(folder, 20);
-}
-
-TEST(Ranks, StopTogetherAtASignalAndAreResumedByOneProcess) {
-  const TrainFolder folder;
-  const std::string steps = "--steps 20 --eval-every 0 --checkpoint-every 0 --quiet ";
-  ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
-  const ProgramResult stopped =
-      folder.shell(with_signal(3, 2, 7, SIGTERM, train_line(steps + "--out run")));
-  EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
-  EXPECT_NE(stopped.err.find("headcount: stopped after step 7;"), std::string::npos) << stopped.err;
-  EXPECT_NE(stopped.err.find("resume with headcount train --resume run\n"), std::string::npos)
-      << stopped.err;
-  ASSERT_EQ(headcount(folder, 0, "train --resume run --threads 1 --quiet").exit_code, 0);
-  expect_same_end(folder, 20);
+  const std::string line =
+      train_line("--steps 20 --eval-every 0 --checkpoint-every 5 --keep 1 --quiet --out ");
+  done(folder, 0, line + "alone");
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    std::filesystem::remove_all(folder / "run");
+    const ProgramResult stopped = folder.shell(with_signal(3, 2, 13, signal, line + "run"));
+    if (signal == SIGKILL) {
+      EXPECT_NE(stopped.exit_code, 0);
+      ASSERT_TRUE(folder.has("run/checkpoints/step-10"));
+    } else {
+      EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
+      expect_parts(stopped.err, {"headcount: stopped after step 13;",
+                                 "resume with headcount train --resume run\n"});
+    }
+    done(folder, signal == SIGKILL ? 2 : 0, "train --resume run --threads 1 --quiet");
+    expect_same_end(folder, 20);
+  }
 }
 
 TEST(Ranks, EvaluateToTheBitsOfOneProcess) {
   const TrainFolder folder;
-  ASSERT_EQ(headcount(folder, 0, train_line("--out run")).exit_code, 0);
+  done(folder, 0, train_line("--quiet --out run"));
   const std::string line = "eval --from run --attention-stats --cache-dtype int8 --format json";
-  const ProgramResult alone = headcount(folder, 0, line), three = headcount(folder, 3, line);
-  ASSERT_EQ(alone.exit_code, 0) << alone.err;
-  ASSERT_EQ(three.exit_code, 0) << three.err;
-  EXPECT_EQ(three.out, alone.out);
+  EXPECT_EQ(done(folder, 3, line).out, done(folder, 0, line).out);
 }
 
 // Processes of a comparison use no MPI: each takes runs, and the first one prints the results.
@@ -212,9 +155,8 @@ TEST(Ranks, CompareToTheResultsOfOneProcess) {
       "--lr 1e-2 --threads 1 --attention mha,gqa1,mla --tolerance 0.02 --seeds 2..4 --quiet "
       "--out c";
   const TrainFolder folder, whole;
-  const ProgramResult three = headcount(folder, 3, line), one = whole.headcount(line);
-  ASSERT_EQ(three.exit_code, 0) << three.err;
-  ASSERT_EQ(one.exit_code, 0) << one.err;
+  whole.done(line);
+  const ProgramResult three = done(folder, 3, line);
   EXPECT_EQ(three.err, "");
   EXPECT_EQ(three.out.find("\nreport "), three.out.rfind("\nreport ")) << three.out;
   EXPECT_EQ(without_timing(folder.contents("c/results.json")).dump(),
@@ -223,23 +165,20 @@ TEST(Ranks, CompareToTheResultsOfOneProcess) {
 
 TEST(Ranks, RefuseWhatTheyCannotShare) {
   const TrainFolder folder;
-  const auto says = [&](const ProgramResult& result, const std::string& text) {
-    EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
-    EXPECT_EQ(result.err.find(text), result.err.rfind(text)) << "said once\n" << result.err;
-    EXPECT_EQ(result.out, "");
-  };
-  const ProgramResult cost = headcount(folder, 2, "cost");
-  EXPECT_EQ(cost.exit_code, 2);
-  says(cost, "headcount: headcount cost runs in one process; start it without mpirun\n");
-  const ProgramResult flag = headcount(folder, 2, "train --layers none");
-  EXPECT_EQ(flag.exit_code, 2);
-  says(flag, "--layers must be a whole number, is 'none'");
   // Only rank 0 looks into the run's folder.
   std::filesystem::create_directories(folder / "full");
   folder.file("full/mine", "");
-  const ProgramResult full = headcount(folder, 2, train_line("--out full"));
-  EXPECT_EQ(full.exit_code, 2);
-  says(full, "--out full is not empty and holds no run");
+  for (const auto& [line, said] :
+       {std::pair<std::string, const char*>{
+            "cost", "headcount: headcount cost runs in one process; start it without mpirun\n"},
+        {"train --layers none", "--layers must be a whole number, is 'none'"},
+        {train_line("--out full"), "--out full is not empty and holds no run"}}) {
+    const ProgramResult result = headcount(folder, 2, line);
+    EXPECT_EQ(result.exit_code, kUsage);
+    EXPECT_EQ(result.out, "");
+    expect_parts(result.err, {said});
+    EXPECT_EQ(result.err.find(said), result.err.rfind(said)) << "said once\n" << result.err;
+  }
 }
 
 }  // namespace

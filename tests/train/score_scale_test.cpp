@@ -38,12 +38,6 @@ TrainOptions options_with(std::string_view attention, const std::string& score_s
                                                       {"score-scale", score_scale}}));
 }
 
-std::string test_name(std::string name) {
-  std::ranges::replace_if(
-      name, [](char c) { return c == '-' || c == '.'; }, '_');
-  return name;
-}
-
 class EntropyOfAttention : public testing::TestWithParam<const AttentionKind*> {
  protected:
   // Entropy of attention in a one-layer model with large random weights, equal for every scale.
@@ -62,7 +56,7 @@ class EntropyOfAttention : public testing::TestWithParam<const AttentionKind*> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(Registry, EntropyOfAttention, testing::ValuesIn(kinds_with_scores()),
-                         [](const auto& kind) { return test_name(std::string(kind.param->name)); });
+                         name_of);
 
 // Row t is then uniform over its t + 1 keys, and the pooled rows of the blocks that are complete.
 TEST_P(EntropyOfAttention, OfAVanishingScaleIsThatOfUniformRows) {

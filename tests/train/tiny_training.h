@@ -5,7 +5,9 @@
 #include "autograd/random.h"
 #include "data/batches.h"
 #include "models/language_model.h"
+#include "train/evaluation.h"
 #include "train/options.h"
+#include "train/trainer.h"
 
 /// A model so small that a test can train it and compute again what it does.
 namespace headcount {
@@ -40,6 +42,28 @@ inline LanguageModel tiny_model(const TrainOptions& options) {
   LanguageModel model(options.model, kTinyVocabulary);
   model.initialize(options.seed);
   return model;
+}
+
+/// What a training on random tokens leaves.
+struct TinyTraining {
+  std::vector<Real> weights;  ///< all of them, after all steps
+  StepResult last;
+  Evaluation evaluation;
+};
+
+/// Trains on 2000 random tokens to the end; evaluates on them if `evaluates`.
+inline TinyTraining train_tiny(const TrainOptions& options, Index vocabulary,
+                               Ranks& ranks = alone(), bool evaluates = false) {
+  const Tokens tokens = tiny_tokens(2000, vocabulary);
+  LanguageModel model(options.model, vocabulary);
+  model.initialize(options.seed);
+  Trainer trainer(model, options, tokens, 0, {}, ranks);
+  TinyTraining result;
+  while (trainer.steps_done() < options.steps) result.last = trainer.step();
+  const std::span<const Real> weights = model.parameters().all_values();
+  result.weights.assign(weights.begin(), weights.end());
+  if (evaluates) result.evaluation = evaluate(model, tokens, {.ranks = &ranks});
+  return result;
 }
 
 inline double mean_loss(const LanguageModel& model, const Batch& batch) {

@@ -105,19 +105,16 @@ void expect_step_of_one_batch(TrainOptions options, Index sequences) {
   }
 }
 
-TEST(TrainerStep, AccumulatesToTheGradientOfOneLargerBatch) {
+TEST(TrainerStep, InPassesAndShardsIsAStepOfTheWholeBatch) {
   TrainOptions options = tiny_options();
   options.accumulate = 3;
   expect_step_of_one_batch(options, 12);
-}
-
-TEST(TrainerStep, InShardsIsAStepOfTheWholeBatch) {
-  TrainOptions options = tiny_options();
   options.batch = 130;  // in 4 shards, of 32 and 33
   ASSERT_EQ(shard_count(options.batch, kTinyContext, options.model->dim), 4);
-  expect_step_of_one_batch(options, 130);
-  options.accumulate = 2;
-  expect_step_of_one_batch(options, 260);
+  for (const Index passes : {1, 2}) {
+    options.accumulate = passes;
+    expect_step_of_one_batch(options, 130 * passes);
+  }
 }
 
 // An indexer learns from what attention reads, whether or not a batch has a question.
