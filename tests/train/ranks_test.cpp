@@ -84,13 +84,15 @@ TEST(Ranks, ShareThingsInTheirOrder) {
 // gradient_exchange_test.cpp holds other optimizers, shards and precisions by threads.
 TEST(Ranks, TrainTheBitsOfOneProcess) {
   const TrainFolder folder;
-  const std::string line = train_line("--format json --batch 9 --shards 2 --accumulate 3");
-  const json alone = json::parse(done(folder, 0, line + " --quiet --out alone").out);
+  const auto line = [](const std::string& run, int threads) {
+    return train_line("--format json --batch 9 --shards 2 --accumulate 3 --out " + run +
+                      " --threads " + std::to_string(threads));
+  };
+  const json alone = json::parse(done(folder, 0, line("alone", 2)).out);
   EXPECT_GT(alone["params"], 2 * GradientExchange::kChunk) << "more than one chunk";
   for (const auto& [ranks, threads] : {std::pair(1, 1), {2, 1}, {3, 2}}) {
     const std::string run = "ranks" + std::to_string(ranks);
-    const ProgramResult together =
-        done(folder, ranks, line + " --out " + run + " --threads " + std::to_string(threads));
+    const ProgramResult together = done(folder, ranks, line(run, threads));
     EXPECT_EQ(json::parse(together.out)["val_loss"], alone["val_loss"]) << "one object";
     expect_same_run(folder, run, "alone", run);
     const std::string first = "gqa: ";  // what the run takes, which one rank says
