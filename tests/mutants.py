@@ -151,7 +151,8 @@ def failure(name, source, program, tests):
                *link[at + 2:]]
     run_it = [binary, f"--gtest_filter={tests}", "--gtest_brief=1"]
     for command in [compile_it, link_it, run_it]:
-        done = subprocess.run(command, cwd=BUILD / "tests", capture_output=True, text=True)
+        done = subprocess.run(command, cwd=BUILD / "tests", capture_output=True, text=True,
+                              errors="replace")
         if command is not run_it and done.returncode:
             raise RuntimeError(done.stderr)
     for file in [changed, f"{changed}.o", binary]:
