@@ -9,7 +9,7 @@ if ! dpkg --print-foreign-architectures | grep -q arm64; then
   "${as_root[@]}" dpkg --add-architecture arm64
 fi
 source train/install_packages.sh g++-aarch64-linux-gnu qemu-user make cmake libeigen3-dev \
-  nlohmann-json3-dev librandom123-dev libutfcpp-dev python3 \
+  libcxxopts-dev nlohmann-json3-dev librandom123-dev libutfcpp-dev python3 \
   libstdc++6:arm64 libgomp1:arm64 libssl-dev:arm64 libgtest-dev:arm64 librapidcheck-dev:arm64
 
 # qemu heeds no limits of memory and threads, and a test that starts its own program again needs a kernel

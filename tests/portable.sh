@@ -8,12 +8,12 @@ cd "$(dirname "$0")/.."
 folder=.build/portable
 jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
 if [ "$(uname)" = Darwin ]; then
-  brew install --quiet cmake eigen@3 nlohmann-json random123 utf8cpp openssl@3 googletest
+  brew install --quiet cmake eigen@3 cxxopts nlohmann-json random123 utf8cpp openssl@3 googletest
   compiler=(-DCMAKE_BUILD_TYPE=Release)
   prefix="$(brew --prefix);$(brew --prefix eigen@3);$(brew --prefix openssl@3)"
 else
   source train/install_packages.sh clang-19 libc++-19-dev libc++abi-19-dev make cmake \
-    libeigen3-dev nlohmann-json3-dev librandom123-dev libutfcpp-dev libssl-dev \
+    libeigen3-dev libcxxopts-dev nlohmann-json3-dev librandom123-dev libutfcpp-dev libssl-dev \
     googletest python3
   compiler=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Release)
   prefix="$PWD/$folder/prefix"

@@ -4,7 +4,7 @@
 # in a browser, unless --no-page follows. Further arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-packages=(g++ make cmake libeigen3-dev libgomp1 nlohmann-json3-dev
+packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev
   librandom123-dev libutfcpp-dev libssl-dev libdnnl-dev libopenmpi-dev libgtest-dev librapidcheck-dev
   python3)
 build=(--target headcount_cli quick_tests)

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source train/install_packages.sh \
-  g++ make cmake libeigen3-dev libgomp1 nlohmann-json3-dev librandom123-dev \
+  g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev librandom123-dev \
   libutfcpp-dev libssl-dev libdnnl-dev
 
 echo "building ..." >&2

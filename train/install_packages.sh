@@ -6,6 +6,7 @@ brew_name() {
   case "$1" in
     cmake | googletest) echo "$1" ;;
     libeigen3-dev) echo eigen@3 ;;
+    libcxxopts-dev) echo cxxopts ;;
     nlohmann-json3-dev) echo nlohmann-json ;;
     librandom123-dev) echo random123 ;;
     libutfcpp-dev) echo utf8cpp ;;

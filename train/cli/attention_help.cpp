@@ -11,6 +11,24 @@ namespace headcount {
 
 namespace {
 
+// Prints words in lines of 100 characters, all but the first indented by `indent`.
+void print_words(std::string_view text, std::size_t indent) {
+  constexpr std::size_t kWidth = 100;
+  std::size_t column = 0;
+  for (const std::string_view word : split_text(text, ' ')) {
+    if (column + 1 + character_count(word) > kWidth) {
+      std::cout << '\n' << std::string(indent, ' ');
+      column = indent;
+    } else if (column > 0) {
+      std::cout << ' ';
+      ++column;
+    }
+    std::cout << word;
+    column += character_count(word);
+  }
+  std::cout << '\n';
+}
+
 // What the layer keeps of a token, or of a sequence: "latent 48, rope_key 16".
 std::string parts_text(const AttentionPlan& layer, bool of_sequence) {
   std::string text;
@@ -42,22 +60,22 @@ void print_attention_help(const std::string& spec) {
   const ModelPlan model = resolve_model(given);
   const AttentionPlan& layer = model->layer_attention(0);
   const AttentionKind& kind = layer.kind();
-  print_words(std::string(kind.name) + ": ", as_flags(kind.summary), 2);
-  if (!kind.formula.empty()) print_words("head i: ", kind.formula, 2);
+  print_words(std::string(kind.name) + ": " + as_flags(kind.summary), 2);
+  if (!kind.formula.empty()) print_words("head i: " + std::string(kind.formula), 2);
   if (!kind.source.empty()) std::cout << "source: " << kind.source << '\n';
   std::cout << numbers_text(kind) << "\nsettings of its own\n";
   const SettingList own = kind.settings();
   for (const Setting& setting : own)
-    print_words("  --" + setting.name + "  ", help_text(setting), 6);
+    print_words("  --" + setting.name + "  " + help_text(setting), 6);
   std::string others = "settings of all attentions (headcount train --help all):";
   for (const auto& [name, value] : layer.values().items()) {
     if (std::ranges::count(own, name, &Setting::name) == 0) others += " --" + name;
   }
-  print_words("", others, 2);
+  print_words(others, 2);
   std::cout << "\ncache of a layer of " << spec << " with " << counted(layer.heads, "head") << ' '
             << layer.head_dim << " wide, in numbers\n";
-  print_words("  a token: ", parts_text(layer, false), 4);
-  print_words("  a sequence: ", parts_text(layer, true), 4);
+  print_words("  a token: " + parts_text(layer, false), 4);
+  print_words("  a sequence: " + parts_text(layer, true), 4);
 }
 
 }  // namespace headcount

@@ -1,10 +1,15 @@
 #include "train/cli/command_line.h"
 
 #include <unistd.h>
+
+// cxxopts is compiled without regular expressions: its own recurse for each character of an
+// argument.
+#define CXXOPTS_NO_REGEX
 #include <utf8.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cxxopts.hpp>
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -135,20 +140,6 @@ void print_defaults_of_texts(const SettingList& settings) {
 
 }  // namespace
 
-void print_words(std::string line, std::string_view text, std::size_t indent) {
-  constexpr std::size_t kWidth = 100;
-  bool begins = true;
-  for (const std::string_view word : split_text(text, ' ')) {
-    if (!begins && character_count(line) + 1 + character_count(word) > kWidth) {
-      std::cout << std::exchange(line, std::string(indent, ' ')) << '\n';
-      begins = true;
-    }
-    line.append(begins ? "" : " ").append(word);
-    begins = false;
-  }
-  std::cout << line << '\n';
-}
-
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments) {
   std::string text = "headcount " + command;
   for (const std::string& argument : arguments) text += " " + shell_word(argument);
@@ -180,30 +171,28 @@ std::string as_flags(std::string_view message) {
 
 namespace {
 
-// Prints a table of flags for each heading, that of the run last.
-void print_flags(const SettingList& settings, const std::vector<Flag>& flags) {
-  using Group = std::pair<std::string, std::vector<Flag>>;
-  std::vector<Group> groups;
-  const auto add = [&](const std::string& heading, const Flag& row) {
-    auto same = std::ranges::find(groups, heading, &Group::first);
-    if (same == groups.end()) same = groups.insert(same, {heading, {}});
-    same->second.push_back(row);
-  };
-  for (const Setting& s : settings) {
-    const std::string owners = s.only_for.empty() ? "" : joined(s.only_for) + ": ";
-    add(heading(*s.traits.scope), {s.name, owners + help_text(s)});
-  }
+// The flags as cxxopts lays them out for help.
+cxxopts::Options declared(const CommandHelp& command, const SettingList& settings,
+                          const std::vector<Flag>& flags) {
+  cxxopts::Options options("headcount " + command.name, command.summary);
+  options.custom_help("[flags]").set_width(100);
   const std::string run = heading(Scope::run);
-  for (const Flag& flag : flags) add(run, flag);
-  std::ranges::stable_partition(groups, [&](const Group& group) { return group.first != run; });
-  for (const auto& [group, rows] : groups) {
-    std::cout << "\n " << group << " options:\n";
-    std::size_t width = 0;
-    for (const Flag& row : rows) width = std::max(width, row.name.size());
-    for (const Flag& row : rows)
-      print_words("  --" + row.name + std::string(width + 2 - row.name.size(), ' '), row.help,
-                  width + 6);
+  for (const Setting& s : settings) {
+    const auto value = cxxopts::value<std::string>();
+    const std::string owners = s.only_for.empty() ? "" : joined(s.only_for) + ": ";
+    options.add_options(heading(*s.traits.scope))(
+        s.name, owners + help_text(s), s.traits.bare ? value->implicit_value("on") : value);
   }
+  for (const Flag& f : flags) {
+    if (f.takes_value) {
+      options.add_options(run)(f.name, f.help, cxxopts::value<std::string>());
+    } else {
+      options.add_options(run)(f.name, f.help);
+    }
+  }
+  options.add_options(run)("h,help", "show the usual flags; --help all: all of them",
+                           cxxopts::value<std::string>()->implicit_value("usual"), "all");
+  return options;
 }
 
 // `all`: also of what is not usual.
@@ -215,10 +204,16 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
   };
   std::erase_if(settings, is_rare);
   std::erase_if(flags, is_rare);
+  const cxxopts::Options options = declared(command, settings, flags);
   const std::size_t rare = known - settings.size() - flags.size();
-  flags.push_back({"help", "or -h: show the usual flags; --help all: all of them"});
-  std::cout << command.summary << "\nUsage:\n  headcount " << command.name << " [flags]\n";
-  print_flags(settings, flags);
+  const std::string run = heading(Scope::run);
+  std::vector<std::string> groups;
+  for (const Setting& s : settings) {
+    const std::string group = heading(*s.traits.scope);
+    if (group != run && std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  }
+  groups.push_back(run);  // last
+  std::cout << options.help(groups);
   if (const Setting* const data = find_setting(settings, "data"); data != nullptr && rare == 0) {
     print_defaults_of_texts(settings);
   } else if (data != nullptr) {

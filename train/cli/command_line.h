@@ -86,9 +86,6 @@ void tell(std::string_view note);
 /// Throws UsageError with `sentence`, what `idle_setting` says of an attention, unless it is empty.
 void refuse_idle(const std::string& sentence);
 
-/// Prints `line`, then the words of `text`, in lines of 100 characters, all but the first indented.
-void print_words(std::string line, std::string_view text, std::size_t indent);
-
 /// A command line as a shell takes it, for records and reports.
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments);
 
