@@ -15,7 +15,8 @@ TEST(States, RefuseWhatOnlyAttentionHas) {
     set(window, "window", 4);
     both_ways.causal = false;
     for (const auto& [config, word] : {std::pair(window, "`window`"), {both_ways, "causal"}}) {
-      const std::string refusal = message_of<ShapeError>([&] { Layer layer(config); });
+      const std::string refusal =
+          message_of<ShapeError>([&config = config] { Layer layer(config); });
       EXPECT_NE(refusal.find(word), std::string::npos) << refusal;
     }
   }

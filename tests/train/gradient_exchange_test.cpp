@@ -128,7 +128,8 @@ TEST(SharedTraining, GivesTheBitsOfOneProcess) {
     cases.emplace_back(ranks, options_of(settings));
   cases.push_back(cases.front());
   cases.back().second.precision = Precision::bf16;
-  for (const auto& [size, options] : cases) {
+  for (const auto& drawn : cases) {
+    const auto& options = drawn.second;
     SCOPED_TRACE(to_json(options).dump());
     const TinyTraining one = train_tiny(options, kExchangedVocabulary, alone(), true);
     const Index chunks =
@@ -139,7 +140,7 @@ TEST(SharedTraining, GivesTheBitsOfOneProcess) {
       EXPECT_EQ(ranks.passes, options.steps * (chunks + 2 * (ranks.size() - 1)));
       return result;
     };
-    for (const TinyTraining& rank : on_ranks(size, work)) {
+    for (const TinyTraining& rank : on_ranks(drawn.first, work)) {
       EXPECT_TRUE(rank.weights == one.weights);
       EXPECT_EQ(rank.last.loss, one.last.loss);
       EXPECT_EQ(rank.last.gradient_norm, one.last.gradient_norm);

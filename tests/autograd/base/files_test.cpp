@@ -59,7 +59,7 @@ TEST(ReadFile, NamesAMissingFileAFolderAndAnEmptyFile) {
                                             "there is no file 'no/such.txt'; check the path"},
         {".", "'.' is a folder; name a file in it"},
         {path, "'" + path + "' is empty; name a file with text in it"}})
-    EXPECT_EQ(message_of([&] { read_file(name); }), message);
+    EXPECT_EQ(message_of([&name = name] { read_file(name); }), message);
 }
 
 TEST(ReadFile, NamesAnUnreadableFile) {
