@@ -25,7 +25,7 @@ if [ "${1:-}" = --all ]; then
     packages+=(chromium chromium-driver nodejs)
   fi
 fi
-# For the thread sanitizer and the check of the format of .ci/run.
+# For the sanitizers, fuzzing and the check of the format of .ci/run.
 if [ -n "${CI:-}" ]; then
   packages+=(clang clang-format libclang-rt-dev libomp-dev)
 fi

@@ -32,7 +32,9 @@ TEST_P(ComposedOp, HasTheValuesAndGradientsOfItsFormula) {
     const CaseSize size = one_of(6) ? CaseSize::large : CaseSize::tiny;
     const OpCase c = any_case(GetParam(), size, any_size);
     RC_LOG() << c.name << "\n";
-    if (c.composed) agree(evaluate(c.function, c.inputs), evaluate(c.composed, c.inputs));
+    const bool has_none = GetParam() == Op::dropout || GetParam() == Op::reshape;
+    RC_ASSERT((c.composed == nullptr) == has_none);
+    if (!has_none) agree(evaluate(c.function, c.inputs), evaluate(c.composed, c.inputs));
   }));
 }
 

@@ -113,6 +113,7 @@ constexpr const char* kCases = R"(
     => --data 'talse' is neither a file nor one of the built-in texts, tales, lookup, mqar, recall
 3 train --resume run/checkpoints/step-3
     => 'run/checkpoints/step-3' is a checkpoint, no run folder; name its run, or begin
+3 train --resume nowhere => --resume: 'nowhere' is no run folder
 2 train --resume run --force => --force does not go with --resume
 3 train --resume hollow => hollow/run.json
 3 train --resume odd-record => odd-record/run.json is damaged: 'starts' must be a list
@@ -242,7 +243,7 @@ constexpr const char* kCases = R"(
 1 cost --config llama.json --report nowhere/page.html => nowhere
 2 trian => 'trian' is no command
 2 help smaple => did you mean sample?
-2 data =>
+2 data => data needs the name of a built-in text
 2 data talse => talse
 2 data tales --kinds 2 => --kinds
 2 help gqa3 => --kv-heads 3 does not divide

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "models/checkpoint/checkpoint.h"
 #include "train/cli/progress.h"

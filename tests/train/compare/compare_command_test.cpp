@@ -299,6 +299,7 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
        "--reference 'gqa' is not among the compared attentions"},
       {"--tolerance -1", "--tolerance must be"},
       {"--metric speed", "--metric must be"},
+      {"--match half", "--match must be none, params or kv=BYTES"},
       {"--metric answers", "--metric answers: text.txt marks no answers"},
       {"--sweep lr=1e-3,fast", "--lr must be a number, is 'fast'"},
       {"--sweep lr=1e-3,1e-2 --lr 0.5",
