@@ -1,8 +1,14 @@
 #include "train/gradient_exchange.h"
 
 #include <algorithm>
+#include <future>
+#include <utility>
 
 namespace headcount {
+
+struct GradientExchange::Running {
+  std::future<void> ends;
+};
 
 GradientExchange::GradientExchange(Ranks& ranks, ParameterStore& parameters, Index shards,
                                    std::span<Gradients> more)
@@ -18,7 +24,7 @@ GradientExchange::GradientExchange(Ranks& ranks, ParameterStore& parameters, Ind
       awaited_[static_cast<std::size_t>(chunk)] += shards;
     });
   }
-  running_ = std::async(std::launch::async, [this] { run(); });
+  running_ = std::make_unique<Running>(Running{std::async(std::launch::async, [this] { run(); })});
 }
 
 GradientExchange::~GradientExchange() { finish(); }
@@ -46,13 +52,13 @@ void GradientExchange::complete(ParameterId parameter) {
 }
 
 void GradientExchange::finish() {
-  if (!running_.valid()) return;
+  if (running_ == nullptr) return;
   // Parameters that were not used have no gradient to wait for.
   for (std::atomic<Index>& awaited : awaited_) {
     awaited = 0;
     awaited.notify_one();
   }
-  running_.get();
+  std::exchange(running_, nullptr)->ends.get();
 }
 
 // Adds this rank's shards, in their order, to the sum of the ranks before, and leaves the result in

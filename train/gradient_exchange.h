@@ -1,7 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <future>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -51,7 +51,8 @@ class GradientExchange {
   std::span<Gradients> more_;
   Index count_;                              // elements of the whole buffer
   std::vector<std::atomic<Index>> awaited_;  // by chunk: gradients that shards still compute
-  std::future<void> running_;
+  struct Running;                            // a thread, which the library of WebAssembly lacks
+  std::unique_ptr<Running> running_;
 };
 
 }  // namespace headcount

@@ -189,12 +189,13 @@ TEST(Learned, IsAColumnWhereATextHasAnswers) {
   EXPECT_EQ(comparison_table(r).find("learned"), std::string::npos);
   r.baselines = Baselines{.guesser = 0.1, .copier = 0.2, .commonest = 0.25};
   r.answer_chance = 0.25;
+  r.entropy_per_character = 0.05;
   r.variants = {answering("mha", 1, {0.99, 1, 0.98}), answering("gqa2", 1, {0.97, 0.4, 0.96}),
                 answering("mqa", 1, {0.5, 0.55, 0.6})};
   summarize(r);
   const std::string table = comparison_table(r);
   for (const char* const text :
-       {"learned", "3 of 3", "2 of 3", "0 of 3",
+       {"above floor", "answers right %", "learned", "3 of 3", "2 of 3", "0 of 3",
         "right without looking anything up: guessing 10.0 %, copying answers 20.0 %, the "
         "commonest value 25.0 %\nlearned: 95 % of the answers right\n"})
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
