@@ -12,7 +12,8 @@ cmake --build --preset asan --parallel "$(nproc)" --target "${targets[@]/#/fuzz_
 fuzz() {
   local found=.build/fuzz/found/$1
   mkdir -p "$found"
-  ".build/asan/tests/fuzz/fuzz_$1" -runs="$2" -verbosity=0 -print_final_stats=1 \
+  local inputs=$(($2 + $(ls "$found" "tests/fuzz/corpus/$1" | wc -l)))  # those there are tried first
+  ".build/asan/tests/fuzz/fuzz_$1" -runs="$inputs" -verbosity=0 -print_final_stats=1 \
     -seed="${FUZZ_SEED:-0}" -artifact_prefix="$found/" "$found" "tests/fuzz/corpus/$1" \
     >"$found.log" 2>&1 || { cat "$found.log"; return 255; }  # ends xargs
   echo "fuzz_$1:" $(sed -n 's/^stat::\(number_of_executed_units\|new_units_added\): *//p' "$found.log") \
