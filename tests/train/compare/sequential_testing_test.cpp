@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "train/compare/verdict.h"
 #include "train/statistics.h"
 
 namespace headcount {
