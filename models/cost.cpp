@@ -19,6 +19,7 @@ Index layers_at(const ModelPlan& model, Index place) {
 void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
               const CacheRounding& rounding) {
   const ModelCache cache = cache_of(model);
+  cache.require_fit(rounding);
   std::vector<std::vector<AttentionCosts>> cycle;
   std::size_t forms = 0, computed = 0;
   for (const AttentionPlan& attention : model->cycle) {

@@ -34,7 +34,8 @@ struct ValueOf {
     const std::errc error = parse_integer(text.substr(0, text.size() - (shift > 0)), number);
     if (error == std::errc::invalid_argument)
       throw SettingError(name, " must be a whole number, is ", quoted(text));
-    if (error != std::errc{} || number > (range.high >> shift) || (number << shift) < range.low)
+    if (error != std::errc{} || number > (range.high >> shift) || number < (range.low >> shift) ||
+        (number << shift) < range.low)
       throw SettingError(name, " must be between ", range.low, " and ", range.high, ", is ", text);
     return number << shift;
   }

@@ -102,6 +102,7 @@ LoadedRun load_run_with_window(const Call& call, const Given& given) {
   const ModelPlan windowed = with_settings(plan, {{"attention", without_windows(plan->attention)},
                                                   {"window", given.values()["window"]}});
   run.model = std::make_unique<LanguageModel>(windowed, *run.model);
+  run.model->parameters().set_precision(read_precision(given));
   return run;
 }
 
