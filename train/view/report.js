@@ -93,7 +93,7 @@ const tableNote = (r) => `Loss in nats per ${onlyAnswers(r) ? "answer" : "charac
   "contain the true mean. Differences are between runs of the same seed. Intervals are not " +
   "corrected for several comparisons: of twenty attentions that are equal, about one interval " +
   "excludes zero by chance. Unbeaten (on the Pareto front) is what no other attention beats in " +
-  "loss and cache.";
+  "what is judged and in cache.";
 
 // Link to the page that trains in a browser, in the same folder; "" if it cannot repeat the
 // comparison.
