@@ -114,7 +114,7 @@ CostRow row_of(const Given& given, Index context, std::string_view attention) {
   return *row;
 }
 
-// Of a run's settings as its config.json has them: parameters of attention and of Canon layers, and
+// Costs of settings as config.json has them: parameters of attention and of Canon layers, and
 // the products of a forward pass but for those of feed-forward layers and logits. All pairs of so
 // few tokens are in one tile, of which causality skips none.
 TEST(CostsOfAPattern, AreThoseOfItsLayersAndCanonLayers) {
@@ -147,7 +147,7 @@ TEST(CostsOfAPattern, AreThoseOfItsLayersAndCanonLayers) {
   }
 }
 
-// Of 12 layers 4 are global, 4 have windows of 16 tokens and 4 share; a pair is 2 x 4 x 8 MACs.
+// Among 12 layers 4 are global, 4 have windows of 16 tokens and 4 share; a pair is 2 x 4 x 8 MACs.
 TEST(CostsOfAPattern, CountTheTokensThatWindowsShow) {
   const Given config =
       with({{"layers", 12}, {"dim", 32}, {"heads", 4}, {"attention", "mqa@16/share/mqa"}});

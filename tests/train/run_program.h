@@ -173,7 +173,7 @@ class TrainFolder {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_program(arguments, folder_.path());
   }
-  /// The same for a line that must succeed.
+  /// Runs a line that must succeed.
   ProgramResult done(const std::string& line, const std::vector<std::string>& more = {}) const {
     ProgramResult result = headcount(line, more);
     EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;

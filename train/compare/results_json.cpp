@@ -60,6 +60,8 @@ std::optional<Estimate> estimate_at(const Json& object, const std::string& name)
 // Earlier versions wrote fewer of the arrays.
 VariantResult read_variant(const Json& object) {
   VariantResult variant;
+  for (const char* key : {"spec", "adjusted", "params", "kv_cache_bytes_per_token"})
+    (void)object.at(key);  // throws if it is missing: columns may be, these may not
   read_from(object, variant);
   Json runs = rows_of(object, kByRun);
   for (Json& run : runs) {

@@ -36,7 +36,7 @@ class ConfigCost : public testing::Test {
   json table(const std::string& flags) const {
     return json::parse(output(flags + " --format json"));
   }
-  // Of the Llama at its first context.
+  // The row of the Llama at its first context.
   json llama(const std::string& flags) const {
     return table("--config model/config.json --context 1024 " + flags).at("contexts").at(0);
   }

@@ -49,7 +49,7 @@ TEST_F(PrecisionBf16, IsRecordedKeptAndNotMixed) {
                  {"--precision bf16", "resume the run on another machine"}, "an old processor");
   folder_.expect_refusal("train --resume run --precision f32", kUsage,
                          {"--precision", "f32", "bf16"});
-  // The same weights have another loss by rounding.
+  // Equal weights have another loss by rounding.
   EXPECT_EQ(folder_.object("eval --from run --precision bf16").at("loss"), bf16.at("val_loss"));
   const json exact = folder_.object("eval --from run").at("loss");
   EXPECT_NE(exact, bf16.at("val_loss"));

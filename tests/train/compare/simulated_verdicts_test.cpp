@@ -1,6 +1,6 @@
 // label: slow
 // How often verdicts about losses are wrong, in simulated comparisons whose true cost is known.
-// Those about answers are exact: SignTest counts all ways that coins can fall.
+// Verdicts about answers are exact: SignTest counts all ways that coins can fall.
 #include <gtest/gtest.h>
 
 #include <optional>
