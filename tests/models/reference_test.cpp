@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -15,7 +16,6 @@
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/language_model.h"
-#include "nn/layer_config.h"
 #include "train/adamw.h"
 #include "train/reducer.h"
 
@@ -79,56 +79,26 @@ void expect_close(double value, double expected, double tolerance) {
   EXPECT_NEAR(value, expected, kDouble ? tolerance : tolerance * std::abs(expected));
 }
 
-/// The settings of attention in a fixture's configuration.
-void set_attention(const json& c, Given& a) {
-  const std::string kind = c.value("attention", "mha");  // a pattern says it otherwise
-  set(a, "heads", c.at("n_heads").get<Index>());
-  if (kind == "gqa" || kind == "gta" || kind == "fox")
-    set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
-  for (const auto& [key, name] : {std::pair{"head_dim", "head-dim"},
-                                  {"kv_lora_rank", "kv-rank"},
-                                  {"q_lora_rank", "q-rank"},
-                                  {"qk_nope_head_dim", "nope-dim"},
-                                  {"rope_dim", "rope-dim"},
-                                  {"qk_rope_head_dim", "rope-dim"},
-                                  {"v_head_dim", "v-dim"},
-                                  {"latents", "latents"},
-                                  {"kv_rank", "kv-factors"},
-                                  {"q_rank", "q-factors"},
-                                  {"latent_dim", "latent-dim"},
-                                  {"key_heads", "key-heads"},
-                                  {"value_heads", "value-heads"},
-                                  {"conv", "conv-taps"},
-                                  {"o_groups", "o-groups"},
-                                  {"o_lora_rank", "o-rank"},
-                                  {"compress", "compress"},
-                                  {"index_heads", "index-heads"},
-                                  {"index_head_dim", "index-head-dim"},
-                                  {"index_topk", "index-topk"}}) {
-    if (c.contains(key)) set(a, name, c[key].get<Index>());
+/// The settings in a fixture's configuration; its other keys are read where they are used.
+Given settings_of(const json& config) {
+  static const json names = json::parse(R"({
+      "n_layers": "layers", "d_model": "dim", "n_heads": "heads", "n_kv_heads": "kv-heads",
+      "kv_lora_rank": "kv-rank", "q_lora_rank": "q-rank", "qk_nope_head_dim": "nope-dim",
+      "qk_rope_head_dim": "rope-dim", "v_head_dim": "v-dim", "kv_rank": "kv-factors",
+      "q_rank": "q-factors", "conv": "conv-taps", "o_lora_rank": "o-rank",
+      "norm_eps": "norm-epsilon"})");
+  static const std::map<json, json> values = {{true, "on"},        {false, "off"},
+                                              {"rmsnorm", "rms"},  {"layernorm", "layer"},
+                                              {"v4_window", "v4"}, {"latent_bias", "latent-bias"}};
+  Given given(model_settings());
+  for (const auto& [key, value] : config.items()) {
+    std::string name = names.value(key, key);
+    std::ranges::replace(name, '_', '-');
+    const auto translated = values.find(value);
+    if (find_setting(model_settings(), name) != nullptr)
+      given.put(name, translated == values.end() ? value : translated->second);
   }
-  set(a, "tie-kv", c.value("tie_kv", false));
-  set(a, "qk-norm", c.value("qk_norm", false));
-  set(a, "latent-norm", c.value("latent_norm", true));
-  set(a, "latent-scale", c.value("latent_scale", false));
-  if (c.contains("rope_layout"))
-    set(a, "rope-layout", c["rope_layout"] == "half" ? "half" : "interleaved");
-  a.put("rope-theta", c.value("rope_theta", 10000.0));
-  set(a, "output-projection", c.value("output_projection", true));
-  set(a, "gate", c.value("gate", false));
-  set(a, "sinks", c.value("sinks", false));
-  set(a, "window", c.value("window", Index{0}));
-  a.put("value-residual", c.value("value_residual", 0.0));
-  set(a, "canon", c.value("canon", "off"));
-  set(a, "canon-taps", c.value("canon_taps", Index{4}));
-  if (c.contains("score_scale"))
-    set(a, "score-scale", ScoreScale{ScoreScale::Kind::number, c["score_scale"]}.text());
-}
-
-std::string kind_of(const json& c) {
-  const std::string kind = c.value("attention", "mha");
-  if (kind == "v4_window") return "v4";
-  return kind == "latent_bias" ? "latent-bias" : kind;
+  return given;
 }
 
 // Tolerance of weights after some steps. Adam divides a gradient by its own size: what was rounded
@@ -207,6 +177,9 @@ class Reference : public testing::TestWithParam<std::string> {
   void check_visible(const AttentionPlan& plan, const AttentionStats& stats);
   void check_model();
   std::string pattern() const;
+  Unlisted unlisted() const {
+    return {config_.value("causal", true), config_.value("norm_eps", 0.0)};
+  }
 
   Safetensors file_;
   json config_;
@@ -214,18 +187,14 @@ class Reference : public testing::TestWithParam<std::string> {
 
 void Reference::check_attention() {
   const std::string prefix = "layer.";
-  LayerConfig config;
-  set_attention(config_, config.given);
-  config.kind = kind_of(config_);
-  config.dim = config_.at("d_model");
-  config.rotary = config_.at("positions") == "rope";
-  config.bias = config_.at("bias");
-  config.causal = config_.value("causal", true);
-  config.norm_epsilon = config_.value("norm_eps", 0.0);
   const TensorView& x = file_.at("x");
-  config.max_positions = x.shape[1];
+  const Given given = settings_of(config_);
+  LayerPlace place = layer_place(read_model_settings(given), unlisted());
+  place.max_positions = x.shape[1];
+  const AttentionPlan plan =
+      resolve_attention(attention_kind(given.text("attention")), given, place);
   ParameterStore parameters;
-  const auto layer = make_attention(parameters, "layer", resolved(config), {});
+  const auto layer = make_attention(parameters, "layer", plan, {});
   parameters.allocate();
   copy_weights(parameters, prefix);
   std::vector<std::uint8_t> mask;
@@ -246,9 +215,8 @@ void Reference::check_attention() {
   const auto of_a_cache = [](const TensorView& tensor) {
     return tensor.name.starts_with("cache.");
   };
-  if (std::ranges::any_of(file_.tensors(), of_a_cache))
-    check_cache(resolved(config), *layer, parameters);
-  if (file_.contains("visible")) check_visible(resolved(config), stats);
+  if (std::ranges::any_of(file_.tensors(), of_a_cache)) check_cache(plan, *layer, parameters);
+  if (file_.contains("visible")) check_visible(plan, stats);
 }
 
 // Outputs of decoding token by token, which have read all that the layer keeps of earlier ones, and
@@ -336,25 +304,9 @@ std::string Reference::pattern() const {
 }
 
 void Reference::check_model() {
-  Given config(model_settings());
-  for (const auto& [key, name] : {std::pair{"n_layers", "layers"},
-                                  {"d_model", "dim"},
-                                  {"context", "context"},
-                                  {"ffn_dim", "ffn-dim"}}) {
-    set(config, name, config_.at(key).get<Index>());
-  }
-  set(config, "positions", config_.at("positions") == "rope" ? "rope" : "learned");
-  set(config, "norm", config_.at("norm") == "rmsnorm" ? "rms" : "layer");
-  config.put("norm-epsilon", config_.at("norm_eps"));
-  set(config, "activation", config_.at("activation") == "swiglu" ? "swiglu" : "gelu");
-  set(config, "tie-embeddings", config_.at("tie_embeddings").get<bool>());
-  set(config, "bias", config_.at("bias").get<bool>());
-  set_attention(config_, config);
-  set(config, "attention", kind_of(config_));
-  if (config_.contains("pattern")) {
-    set(config, "attention", pattern());
-  }
-  LanguageModel model(resolve_model(config, {.causal = config_.value("causal", true)}),
+  Given config = settings_of(config_);
+  if (config_.contains("pattern")) config.put("attention", pattern());
+  LanguageModel model(resolve_model(config, {.causal = unlisted().causal}),
                       config_.at("vocab_size"));
   ParameterStore& parameters = model.parameters();
   parameters.allocate();
@@ -395,13 +347,8 @@ void Reference::check_model() {
 
 TEST_P(Reference, Matches) {
   const std::string& kind = file_.metadata().at("kind");
-  if (kind == "attention") {
-    check_attention();
-  } else if (kind == "model") {
-    check_model();
-  } else {
-    FAIL() << "a fixture of unknown kind " << kind;
-  }
+  ASSERT_TRUE(kind == "attention" || kind == "model") << kind;
+  kind == "model" ? check_model() : check_attention();
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
