@@ -2,43 +2,64 @@
 // A converted model against the one that it was made of: the same logits where nothing is lost, and
 // what is lost is said. What cannot be converted is refused with the setting that stands in the
 // way.
+#include "models/conversion.h"
+
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
+#include <string>
+#include <tuple>
 
 #include "models/decoder.h"
-#include "models/small_conversion.h"
+#include "nn/random_weights.h"
 #include "support/message_of.h"
+#include "support/numbers.h"
 
 namespace headcount {
 namespace {
 
 constexpr double kConversionTolerance = sizeof(Real) == sizeof(double) ? 1e-10 : 2e-3;
-constexpr Index kDim = 24, kContext = 12;
+constexpr Index kDim = 24, kContext = 12, kVocabularySize = 11;
 
-std::vector<Real> logits(const LanguageModel& model) {
+using Wanted = std::map<std::string, std::string>;
+
+// A model with weights large enough for attention to matter, norms and biases included; `given` are
+// settings by name.
+std::unique_ptr<LanguageModel> small_model(const std::string& attention, const Wanted& given = {}) {
+  Given config(
+      model_settings(),
+      {{"layers", 2}, {"dim", kDim}, {"heads", 4}, {"context", kContext}, {"ffn-dim", 16}});
+  config.put("attention", attention);
+  config.put(given);
+  auto model = std::make_unique<LanguageModel>(resolve_model(config), kVocabularySize);
+  draw_weights(model->parameters());
+  return model;
+}
+
+std::unique_ptr<LanguageModel> converted(const LanguageModel& from, const std::string& attention,
+                                         const Wanted& given = {}) {
+  Given to = for_another_attention(Given(model_settings(), from.plan()->settings));
+  to.put("attention", attention);
+  to.put(given);
+  return convert(from, to);
+}
+
+// Largest change of logits.
+double change(const LanguageModel& from, const LanguageModel& to) {
   std::mt19937 generator(7);
   std::vector<std::int32_t> tokens(2 * kContext);
   for (std::int32_t& token : tokens)
-    token = static_cast<std::int32_t>(generator() % kConvertedVocabulary);
-  Tape tape(model.parameters());
-  const auto values = model.logits(tape, tokens, 2).value();
-  return {values.begin(), values.end()};
-}
-
-double difference(const LanguageModel& a, const LanguageModel& b) {
-  const std::vector<Real> x = logits(a), y = logits(b);
-  double largest = 0;
-  for (std::size_t i = 0; i < x.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(x[i] - y[i])));
-  return largest;
+    token = static_cast<std::int32_t>(generator() % kVocabularySize);
+  Tape tape(from.parameters()), other_tape(to.parameters());
+  return difference(from.logits(tape, tokens, 2).value(), to.logits(other_tape, tokens, 2).value());
 }
 
 void expect_same(const LanguageModel& from, const LanguageModel& to, const std::string& what) {
-  EXPECT_LT(difference(from, to), kConversionTolerance) << what;
+  EXPECT_LT(change(from, to), kConversionTolerance) << what;
 }
 
 std::span<Real> weights(LanguageModel& model, const std::string& name, Index layer = 0) {
@@ -61,25 +82,21 @@ const std::vector<Wanted> kModels = {{},
 
 std::string text(const Wanted& given) { return nlohmann::json(given).dump(); }
 
-TEST(Conversion, OfGroupsToMoreOfThemRepeatsThemAndIsExact) {
+// To more groups, whose heads repeat, and back to fewer, of equal heads.
+TEST(Conversion, OfGroupsToMoreAndBackIsExact) {
+  const std::vector<std::string> ways[] = {
+      {"mqa", "gqa2", "mha", "mqa"}, {"mqa", "mha", "gqa2", "mqa"}, {"gqa2", "mha", "mha", "gqa2"}};
   for (const Wanted& given : kModels) {
-    for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-             {"mqa", "gqa2"}, {"mqa", "mha"}, {"gqa2", "mha"}, {"mha", "mha"}, {"gqa2", "gqa2"}}) {
-      const auto model = small_model(from, given);
-      expect_same(*model, *converted(*model, to), from + " to " + to + " " + text(given));
+    for (const auto& way : ways) {
+      const auto first = small_model(way[0], given);
+      auto last = small_model(way[0], given);
+      for (const std::string& to : way) {
+        last = converted(*last, to);
+        expect_same(*first, *last, way[0] + " to " + to + " " + text(given));
+      }
+      EXPECT_LT(difference(first->parameters().all_values(), last->parameters().all_values()), 1e-6)
+          << text(given);
     }
-  }
-}
-
-TEST(Conversion, OfEqualHeadsToFewerIsExact) {
-  for (const Wanted& given : kModels) {
-    const auto mqa = small_model("mqa", given);
-    const auto mha = converted(*mqa, "mha");
-    expect_same(*mha, *converted(*mha, "gqa2"), "gqa2 " + text(given));
-    const auto back = converted(*mha, "mqa");
-    expect_same(*mha, *back, "mqa " + text(given));
-    const auto was = mqa->parameters().all_values(), is = back->parameters().all_values();
-    for (std::size_t i = 0; i < was.size(); ++i) ASSERT_NEAR(was[i], is[i], 1e-6) << text(given);
   }
 }
 
@@ -95,18 +112,19 @@ TEST(Conversion, ToFewerHeadsTakesTheMeanOfTheRowsOfAGroup) {
       ASSERT_NEAR(mean[i], sum / 2, 1e-6) << name;
     }
   }
-  EXPECT_GT(difference(*mha, *gqa), 0.1);
+  EXPECT_GT(change(*mha, *gqa), 0.1);
 }
 
 TEST(Conversion, OfAllRankToLatentsIsExactWithoutPositions) {
-  const Wanted models[] = {{{"positions", "none"}},
+  const Wanted models[] = {{},
                            {{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}},
-                           {{"positions", "none"}, {"score-scale", "qk-norm"}, {"bias", "on"}},
-                           {{"positions", "none"}, {"score-scale", "length"}, {"gate", "on"}},
-                           {{"positions", "none"}, {"sinks", "on"}, {"bias", "on"}},
-                           {{"positions", "none"}, {"qk-norm", "on"}, {"canon", "A"}},
-                           {{"positions", "none"}, {"score-scale", "none"}, {"window", "4"}}};
-  for (const Wanted& given : models) {
+                           {{"score-scale", "qk-norm"}, {"bias", "on"}},
+                           {{"score-scale", "length"}, {"gate", "on"}},
+                           {{"sinks", "on"}, {"bias", "on"}},
+                           {{"qk-norm", "on"}, {"canon", "A"}},
+                           {{"score-scale", "none"}, {"window", "4"}}};
+  for (Wanted given : models) {
+    given.try_emplace("positions", "none");
     for (const std::string from : {"mha", "gqa2"}) {
       const auto model = small_model(from, given);
       expect_same(*model, *converted(*model, "mla24", {{"latent-norm", "off"}}),
@@ -134,7 +152,7 @@ TEST(Conversion, OfHeadsThatShareARotaryKeyToLatentsIsExactInEitherLayout) {
 
 TEST(Conversion, ToNormedLatentsOfFullRankChangesLittle) {
   const auto model = small_model("mha", {{"positions", "none"}});
-  EXPECT_LT(difference(*model, *converted(*model, "mla24+0")), 2e-3);
+  EXPECT_LT(change(*model, *converted(*model, "mla24+0")), 2e-3);
 }
 
 TEST(Conversion, KeepsTheGreatestSingularValuesOfKeysAndValues) {
@@ -146,7 +164,7 @@ TEST(Conversion, KeepsTheGreatestSingularValuesOfKeysAndValues) {
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = k[i] - 2 * k[(i + kDim) % k.size()];
   }
   expect_same(*model, *converted(*model, "mla6", {{"latent-norm", "off"}}), "six");
-  EXPECT_GT(difference(*model, *converted(*model, "mla5", {{"latent-norm", "off"}})), 1e-2);
+  EXPECT_GT(change(*model, *converted(*model, "mla5", {{"latent-norm", "off"}})), 1e-2);
 }
 
 TEST(Conversion, LosesLessIfMorePairsRotate) {
@@ -154,25 +172,22 @@ TEST(Conversion, LosesLessIfMorePairsRotate) {
   const auto mqa = small_model("mqa", {{"head-dim", "8"}});
   const auto model = converted(*mqa, "mha");
   const auto lost = [&](const std::string& rope_dim) {
-    return difference(
-        *model, *converted(*model, "mla24", {{"latent-norm", "off"}, {"rope-dim", rope_dim}}));
+    return change(*model,
+                  *converted(*model, "mla24", {{"latent-norm", "off"}, {"rope-dim", rope_dim}}));
   };
   EXPECT_GT(lost("2"), lost("4"));
   EXPECT_GT(lost("4"), lost("6"));
   EXPECT_GT(lost("6"), 0.01);
 }
 
-std::string refusal(const LanguageModel& from, const std::string& attention,
-                    const Wanted& given = {}) {
-  return message_of<ShapeError>([&] { converted(from, attention, given); }, "accepted");
-}
-
-void expect_refusal(const std::string& message, const std::vector<std::string>& parts) {
+// What the conversion says, which must have all these parts.
+void expect_said(const LanguageModel& from, const std::string& attention, const Wanted& given,
+                 const std::vector<std::string>& parts) {
+  const std::string said =
+      message_of<ShapeError>([&] { converted(from, attention, given); }, "accepted");
   for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
+    EXPECT_NE(said.find(part), std::string::npos) << said << "\nlacks: " << part;
 }
-
-const char* const kWhat = "; conversions are from mha, gqa or mqa to one of these or to mla";
 
 TEST(Conversion, OfOrToEachKindIsMadeOrRefusedWithWhatCanBeConverted) {
   const auto mha = small_model("mha");
@@ -180,48 +195,41 @@ TEST(Conversion, OfOrToEachKindIsMadeOrRefusedWithWhatCanBeConverted) {
   for (const AttentionKind* kind : attention_kinds()) attentions.emplace_back(kind->name);
   for (const std::string& attention : attentions) {
     const bool grouped = attention == "mha" || attention == "gqa" || attention == "mqa";
-    const auto expect_made = [&](bool made, const std::string& said, const std::string& way) {
-      SCOPED_TRACE(way + attention);
-      if (made) {
-        EXPECT_EQ(said, "accepted");
-      } else {
-        expect_refusal(said, {"no conversion " + way, attention, kWhat});
-      }
+    const auto parts = [&](bool made, const std::string& way) {
+      const std::vector<std::string> refusal = {
+          "no conversion " + way, attention,
+          "; conversions are from mha, gqa or mqa to one of these or to mla"};
+      return made ? std::vector<std::string>{"accepted"} : refusal;
     };
-    expect_made(grouped || attention == "mla", refusal(*mha, attention), "to");
-    expect_made(grouped, refusal(*small_model(attention), "mha"), "from");
+    expect_said(*mha, attention, {}, parts(grouped || attention == "mla", "to"));
+    expect_said(*small_model(attention), "mha", {}, parts(grouped, "from"));
   }
 }
 
 TEST(Conversion, RefusesWhatItCannotKeep) {
-  const auto mha = small_model("mha");
-  expect_refusal(refusal(*mha, "mla8+8"), {"`rope-dim` 8", "6"});
-  expect_refusal(refusal(*mha, "mla8+2", {{"nope-dim", "6"}}),
-                 {"`nope-dim` plus `rope-dim`", "must be 6"});
-  expect_refusal(refusal(*mha, "mla8+2", {{"v-dim", "4"}}), {"`v-dim`, must be 6"});
-  expect_refusal(refusal(*mha, "mla25+2"), {"`kv-rank` 25", "24"});
-  expect_refusal(refusal(*small_model("mha", {{"positions", "none"}}), "mla8+2"),
-                 {"`rope-dim` 2", "0"});
-  const Wanted others[] = {
-      {{"head-dim", "8"}}, {{"rope-dim", "4"}},     {{"rope-layout", "interleaved"}},
-      {{"layers", "3"}},   {{"positions", "none"}}, {{"value-residual", "0.5"}},
-      {{"qk-norm", "on"}}, {{"canon", "B"}},        {{"gate", "on"}},
-      {{"sinks", "on"}},   {{"tie-kv", "on"}}};
-  for (const Wanted& other : others) {
-    const auto& [name, value] = *other.rbegin();
-    expect_refusal(refusal(*mha, "mqa", other),
-                   {"`" + name + "` is " + value, "in the model it is ", "keys and values only"});
-  }
-  expect_refusal(refusal(*mha, "mla", {{"q-rank", "8"}}), {"`q-rank` is 8", "it is 0"});
-  expect_refusal(refusal(*mha, "mla", {{"latents", "2"}}), {"`latents` is 2", "it is 1"});
-  expect_refusal(refusal(*small_model("mqa", {{"tie-kv", "on"}}), "mha"),
-                 {"`tie-kv` is off", "it is on"});
-  expect_refusal(refusal(*small_model("mqa", {{"tie-kv", "on"}}), "mha", {{"tie-kv", "on"}}),
-                 {"does not support the weights 'kv_proj'"});
-  expect_refusal(refusal(*small_model("mha", {{"canon", "B"}}), "mqa"), {"weights 'canonB'"});
-  expect_refusal(refusal(*small_model("mha", {{"qk-norm", "on"}}), "mla"), {"weights 'k_norm'"});
-  EXPECT_EQ(refusal(*small_model("mha@3"), "gqa2@0"), "accepted");
-  EXPECT_EQ(refusal(*mha, "gqa2@3"), "accepted");
+  for (const auto& [from, to, parts] :
+       std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>{
+           {"mha", "mla8+8", {"`rope-dim` 8", "6"}},
+           {"mha", "mla8+2:nope-dim=6", {"`nope-dim` plus `rope-dim`", "must be 6"}},
+           {"mha", "mla8+2:v-dim=4", {"`v-dim`, must be 6"}},
+           {"mha", "mla25+2", {"`kv-rank` 25", "24"}},
+           {"mha", "mla:q-rank=8", {"`q-rank` is 8", "it is 0"}},
+           {"mha", "mla:latents=2", {"`latents` is 2", "it is 1"}},
+           {"mqa:tie-kv=on", "mha", {"`tie-kv` is off", "it is on"}},
+           {"mqa:tie-kv=on", "mha:tie-kv=on", {"does not support the weights 'kv_proj'"}},
+           {"mha:canon=B", "mqa", {"weights 'canonB'"}},
+           {"mha:qk-norm=on", "mla", {"weights 'k_norm'"}},
+           {"mha@3", "gqa2@0", {"accepted"}},
+           {"mha", "gqa2@3", {"accepted"}}})
+    expect_said(*small_model(from), to, {}, parts);
+  expect_said(*small_model("mha", {{"positions", "none"}}), "mla8+2", {}, {"`rope-dim` 2", "0"});
+  const Wanted others = {{"head-dim", "8"}, {"rope-dim", "4"},     {"rope-layout", "interleaved"},
+                         {"layers", "3"},   {"positions", "none"}, {"value-residual", "0.5"},
+                         {"qk-norm", "on"}, {"canon", "B"},        {"gate", "on"},
+                         {"sinks", "on"},   {"tie-kv", "on"}};
+  for (const auto& [name, value] : others)
+    expect_said(*small_model("mha"), "mqa", {{name, value}},
+                {"`" + name + "` is " + value, "in the model it is ", "keys and values only"});
 }
 
 }  // namespace

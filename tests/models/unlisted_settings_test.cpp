@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/checkpoint/hugging_face.h"
-#include "models/small_conversion.h"
+#include "models/plan.h"
 #include "nn/attention/attention.h"
 
 namespace headcount {
@@ -56,19 +56,21 @@ const bool registered = [] {
   return true;
 }();
 
-json folder_of(const std::string& attention, const Wanted& given = {}) {
-  const ModelPlan model = resolve_model(small_config(attention, given));
-  const json written = hugging_face_config(model, kConvertedVocabulary);
+constexpr Index kCharacters = 11;
+
+json folder_of(const json& settings) {
+  const ModelPlan model = resolve_model(Given(model_settings(), settings));
+  const json written = hugging_face_config(model, kCharacters);
   EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings) << written;
   return written;
 }
 
 TEST(UnlistedSettingsAndWeights, MakeAFolderOfTheirOwnUnlessTheyAreNeutral) {
-  EXPECT_EQ(folder_of("sinking")["model_type"], "llama");
-  const json own = folder_of("sinking", {{"drains", "on"}});
+  EXPECT_EQ(folder_of({{"attention", "sinking"}})["model_type"], "llama");
+  const json own = folder_of({{"attention", "sinking"}, {"drains", "on"}});
   EXPECT_EQ(own["model_type"], "headcount");
   EXPECT_EQ(own["headcount"]["drains"], "on");
-  EXPECT_EQ(folder_of("weighed")["model_type"], "headcount");
+  EXPECT_EQ(folder_of({{"attention", "weighed"}})["model_type"], "headcount");
 }
 
 // Whatever settings there are: a folder is of another program's kind only if its keys say all of
@@ -77,7 +79,7 @@ TEST(UnlistedSettingsAndWeights, LeaveNothingForABlockThatOthersDoNotRead) {
   int claimed = 0, own = 0;
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->architecture.empty()) continue;
-    const Given plain = small_config(std::string(kind->name));
+    const Given plain(model_settings(), {{"attention", kind->name}, {"dim", 24}});
     for (const Setting& setting : model_settings()) {
       if (!setting.is_for(kind->name) || setting.name == "attention") continue;
       for (const char* value : {"on", "off", "1", "2", "6", "0.5", "none", "learned", "layer",
@@ -86,7 +88,7 @@ TEST(UnlistedSettingsAndWeights, LeaveNothingForABlockThatOthersDoNotRead) {
         try {
           Given config = plain;
           config.put(setting.name, value);
-          written = hugging_face_config(resolve_model(config), kConvertedVocabulary);
+          written = hugging_face_config(resolve_model(config), kCharacters);
         } catch (const Error&) {
           continue;  // no value of it
         }
