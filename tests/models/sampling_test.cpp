@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <vector>
 
 #include "autograd/base/error.h"
@@ -17,46 +17,51 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-constexpr Index kDraws = 20000;
+// Probabilities of tokens, from what remains of each; 0 for what is left out.
+struct Draws {
+  std::vector<double> logits;
+  SamplingOptions options;
+  std::vector<double> shares;
+};
 
-std::vector<double> frequencies(std::span<const Real> logits, const SamplingOptions& options) {
-  std::vector<double> counts(logits.size());
-  for (Index i = 0; i < kDraws; ++i) {
-    counts[static_cast<std::size_t>(sample_token(logits, options, i))] += 1;
-  }
-  for (double& count : counts) count /= kDraws;
-  return counts;
+std::vector<double> logs(std::vector<double> shares) {
+  for (double& share : shares) share = std::log(share);
+  return shares;
 }
 
-// Softmax of the logits over the temperature, within five standard errors.
-void expect_softmax(std::span<const Real> logits, double temperature) {
-  const std::vector<double> drawn = frequencies(logits, {.temperature = temperature, .seed = 3});
-  double total = 0;
-  for (const Real x : logits) total += std::exp(static_cast<double>(x) / temperature);
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const double p = std::exp(static_cast<double>(logits[i]) / temperature) / total;
-    EXPECT_NEAR(drawn[i], p, 5 * std::sqrt(p * (1 - p) / kDraws)) << i << " at " << temperature;
-  }
-}
-
-TEST(SampleToken, FollowsTheSoftmaxAtEachTemperature) {
-  const std::array<Real, 5> logits = {0, Real{0.7}, Real{-1.5}, Real{2}, Real{0.7}};
-  for (const double temperature : {0.5, 1.0, 2.0}) expect_softmax(logits, temperature);
-}
-
-TEST(SampleToken, AtTemperatureZeroOrTinyOnesIsTheLikeliest) {
-  const std::array<Real, 5> logits = {0, Real{2.1}, Real{-1.5}, Real{2.2}, Real{0.7}};
-  for (const double temperature : {0.0, 1e-9, 1e-300})
-    EXPECT_EQ(frequencies(logits, {.temperature = temperature})[3], 1.0) << temperature;
-}
-
-TEST(SampleToken, SurvivesLogitsThatExpWouldOverflowAndNeverDrawsWhatIsImpossible) {
-  const Real never = -std::numeric_limits<Real>::infinity();
-  for (const std::array<Real, 4>& logits :
-       {std::array<Real, 4>{-1000, 1000, -1000, 1000}, {never, 0, never, 0}}) {
-    const std::vector<double> drawn = frequencies(logits, {});
-    EXPECT_NEAR(drawn[1], 0.5, 0.02);
-    EXPECT_EQ(drawn[0] + drawn[2], 0);
+// Within five standard errors: what has no share is never drawn.
+TEST(SampleToken, IsDrawnWithTheProbabilitiesThatTheOptionsLeave) {
+  constexpr Index kDraws = 20000;
+  const std::vector<double> some = logs({1, 2, 0.25, 8, 2}), near = {0, 2.1, -1.5, 2.2, 0.7},
+                            four = logs({0.5, 0.25, 0.15, 0.1}), low = logs({1, 0.3, 0.1});
+  constexpr double kNever = -std::numeric_limits<double>::infinity();
+  volatile const double lower = -1;  // its exponential is computed as that of a logit
+  for (const auto& [logits, options, shares] :
+       {Draws{some, {.temperature = 1}, {1, 2, 0.25, 8, 2}},
+        {some, {.temperature = 0.5}, {1, 4, 0.0625, 64, 4}},
+        {some, {.temperature = 2}, {1, std::sqrt(2), 0.5, std::sqrt(8), std::sqrt(2)}},
+        {near, {.temperature = 0}, {0, 0, 0, 1, 0}},
+        {near, {.temperature = 1e-9}, {0, 0, 0, 1, 0}},
+        {near, {.temperature = 1e-300}, {0, 0, 0, 1, 0}},
+        {{-1000, 1000, -1000, 1000}, {}, {0, 1, 0, 1}},  // of which exp overflows
+        {{kNever, 0, kNever, 0}, {}, {0, 1, 0, 1}},
+        {four, {.top_k = 2}, {2, 1, 0, 0}},
+        {four, {.top_p = 0.7}, {2, 1, 0, 0}},
+        {four, {.top_p = 0.4}, {1, 0, 0, 0}},
+        {four, {.top_p = 0}, {1, 0, 0, 0}},
+        {{0, 0}, {.top_p = 0.5}, {1, 0}},  // the first alone reaches a half
+        {low, {.min_p = 0.2}, {1, 0.3, 0}},
+        {{0, -1}, {.min_p = std::exp(lower)}, {1, std::exp(-1)}}}) {
+    const std::vector<Real> reals(logits.begin(), logits.end());
+    std::vector<double> drawn(logits.size());
+    for (Index i = 0; i < kDraws; ++i)
+      drawn[static_cast<std::size_t>(sample_token(reals, options, i))] += 1.0 / kDraws;
+    const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      const double p = shares[i] / total;
+      EXPECT_NEAR(drawn[i], p, 5 * std::sqrt(p * (1 - p) / kDraws) + 1e-9)
+          << i << " of " << testing::PrintToString(shares);
+    }
   }
 }
 
@@ -66,36 +71,6 @@ TEST(SampleToken, DependsOnSeedAndPositionAlone) {
   EXPECT_EQ(sample_token(logits, options, 5), sample_token(logits, options, 5));
   EXPECT_NE(sample_token(logits, options, 5), sample_token(logits, options, 6));
   EXPECT_NE(sample_token(logits, options, 5), sample_token(logits, {.seed = 10}, 5));
-}
-
-TEST(SampleToken, KeepsTheKLikeliest) {
-  const std::array<Real, 4> logits = {1, 2, 3, 2.5};
-  const std::vector<double> drawn = frequencies(logits, {.top_k = 2});
-  EXPECT_EQ(drawn[0] + drawn[1], 0);
-  EXPECT_NEAR(drawn[3] / drawn[2], std::exp(-0.5), 0.03);
-}
-
-TEST(SampleToken, KeepsTheNucleus) {
-  // Probabilities 0.5, 0.25, 0.15, 0.1: the first two reach 0.7, the first alone 0.5.
-  const std::array<Real, 4> logits = {Real(std::log(0.5)), Real(std::log(0.25)),
-                                      Real(std::log(0.15)), Real(std::log(0.1))};
-  const std::vector<double> most = frequencies(logits, {.top_p = 0.7});
-  EXPECT_NEAR(most[0], 2.0 / 3, 0.02);
-  EXPECT_EQ(most[2] + most[3], 0);
-  EXPECT_EQ(frequencies(logits, {.top_p = 0.4})[0], 1);
-  EXPECT_EQ(frequencies(logits, {.top_p = 0})[0], 1);
-  const std::array<Real, 2> equal = {0, 0};
-  EXPECT_EQ(frequencies(equal, {.top_p = 0.5})[0], 1) << "the first alone reaches a half";
-}
-
-TEST(SampleToken, DropsWhatIsFarBelowTheLikeliest) {
-  const std::array<Real, 3> logits = {0, Real(std::log(0.3)), Real(std::log(0.1))};
-  const std::vector<double> drawn = frequencies(logits, {.min_p = 0.2});
-  EXPECT_NEAR(drawn[1], 0.3 / 1.3, 0.02);
-  EXPECT_EQ(drawn[2], 0);
-  const std::array<Real, 2> at_the_border = {0, -1};
-  volatile const double lower = -1;  // its exponential is computed as that of a logit
-  EXPECT_GT(frequencies(at_the_border, {.min_p = std::exp(lower)})[1], 0);
 }
 
 class SampledText : public testing::Test {
