@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "autograd/base/text.h"
@@ -22,41 +23,32 @@ std::string refusal(const std::string& text) {
   return message_of<SettingError>([&] { parse_attention_specs(text); }, "accepted");
 }
 
-struct Worth {
-  std::string word, kind, setting;
-  nlohmann::json value;
-};
-
+// Words with their kinds, and values of settings.
 TEST(AttentionSpec, GivesTheSettingsOfItsWord) {
-  std::vector<Worth> words = {{"gqa2", "gqa", "kv-heads", 2},
-                              {"mla48+16x24", "mla", "kv-rank", 48},
-                              {"mla48+16x24", "mla", "rope-dim", 16},
-                              {"mla48+16x24", "mla", "nope-dim", 24},
-                              {"mla40", "mla", "kv-rank", 40},
-                              {"mla40", "mla", "rope-dim", applied("mla").values().at("rope-dim")},
-                              {"mla48:latent-scale=on", "mla", "latent-scale", "on"},
-                              {"mfa48", "mfa", "head-dim", 48},
-                              {"gta1", "gta", "kv-heads", 1},
-                              {"tpa3", "tpa", "kv-factors", 3},
-                              {"latent-bias8", "latent-bias", "latent-dim", 8},
-                              {"hca16@32", "hca", "compress", 16},
-                              {"csa4+12@32", "csa", "compress", 4},
-                              {"csa4+12@32", "csa", "index-topk", 12},
-                              {"dsa24+8:index-topk=5@64", "dsa", "rope-dim", 8},
-                              {"dsa24+8:index-topk=5@64", "dsa", "index-topk", 5},
-                              {"dsa24+8:index-topk=5@64", "dsa", "window", 64},
-                              {"delta48", "delta", "v-dim", 48},
-                              {"gqa2x16:tie-kv=on:score-scale=qk-norm@64", "gqa", "head-dim", 16},
-                              {"gqa2x16:tie-kv=on:score-scale=qk-norm@64", "gqa", "tie-kv", "on"},
-                              {"gqa2x16:score-scale=qk-norm", "gqa", "score-scale", "qk-norm"},
-                              {"mqax64", "mqa", "head-dim", 64},
-                              {"mha@5", "mha", "window", 5}};
+  std::vector<std::tuple<std::string, std::string, nlohmann::json>> words = {
+      {"gqa2", "gqa", {{"kv-heads", 2}}},
+      {"mla48+16x24", "mla", {{"kv-rank", 48}, {"rope-dim", 16}, {"nope-dim", 24}}},
+      {"mla40", "mla", {{"kv-rank", 40}, {"rope-dim", applied("mla").values().at("rope-dim")}}},
+      {"mla48:latent-scale=on", "mla", {{"latent-scale", "on"}}},
+      {"mfa48", "mfa", {{"head-dim", 48}}},
+      {"gta1", "gta", {{"kv-heads", 1}}},
+      {"tpa3", "tpa", {{"kv-factors", 3}}},
+      {"latent-bias8", "latent-bias", {{"latent-dim", 8}}},
+      {"hca16@32", "hca", {{"compress", 16}}},
+      {"csa4+12@32", "csa", {{"compress", 4}, {"index-topk", 12}}},
+      {"dsa24+8:index-topk=5@64", "dsa", {{"rope-dim", 8}, {"index-topk", 5}, {"window", 64}}},
+      {"delta48", "delta", {{"v-dim", 48}}},
+      {"gqa2x16:tie-kv=on:score-scale=qk-norm@64", "gqa", {{"head-dim", 16}, {"tie-kv", "on"}}},
+      {"gqa2x16:score-scale=qk-norm", "gqa", {{"score-scale", "qk-norm"}}},
+      {"mqax64", "mqa", {{"head-dim", 64}}},
+      {"mha@5", "mha", {{"window", 5}}}};
   for (const AttentionKind* kind : attention_kinds())
-    words.push_back({std::string(kind->name), std::string(kind->name), "output-projection", "on"});
-  for (const auto& [word, kind, setting, value] : words) {
+    words.emplace_back(kind->name, kind->name, nlohmann::json{{"output-projection", "on"}});
+  for (const auto& [word, kind, values] : words) {
     const AttentionPlan plan = applied(word);
     EXPECT_EQ(plan.kind().name, kind) << word;
-    EXPECT_EQ(nlohmann::json(plan.values().at(setting)), value) << word << " " << setting;
+    for (const auto& [setting, value] : values.items())
+      EXPECT_EQ(nlohmann::json(plan.values().at(setting)), value) << word << " " << setting;
   }
 }
 
@@ -131,23 +123,21 @@ Words layers_of(const std::string& text, Index layers) {
   return words;
 }
 
-TEST(AttentionPattern, IsTakenInTurn) {
-  EXPECT_EQ(layers_of("mqa/mha", 5), (Words{"mqa", "mha", "mqa", "mha", "mqa"}));
-  EXPECT_EQ(layers_of("2*gqa2@64/mqa", 4), (Words{"gqa@64", "gqa@64", "mqa", "gqa@64"}));
-}
-
 // `share` without a window reads the nearest layer that keeps, not the one that was read last;
 // share@N the nearest one with that window.
-TEST(AttentionPattern, SharesTheKindAndTheWindowOfTheLayerThatItReads) {
-  EXPECT_EQ(layers_of("mqa@4/2*share/gqa2/share", 6),
-            (Words{"mqa@4", "mqa@4 of 0", "mqa@4 of 0", "gqa", "gqa of 3", "mqa@4"}));
-  EXPECT_EQ(layers_of("mqa@4/gqa2/share@4/share", 4),
-            (Words{"mqa@4", "gqa", "mqa@4 of 0", "gqa of 1"}));
-  EXPECT_EQ(layers_of("mqa@4/gqa2/mqa@4/gqa2/share@4/share@4/share@0", 9),
-            (Words{"mqa@4", "gqa", "mqa@4", "gqa", "mqa@4 of 2", "mqa@4 of 2", "gqa of 3", "mqa@4",
-                   "gqa"}));
-  EXPECT_EQ(layers_of("gqa2/delta/share@0", 3), (Words{"gqa", "delta", "gqa of 0"}));
-  EXPECT_EQ(layers_of("mqa/share", 5), (Words{"mqa", "mqa of 0", "mqa", "mqa of 2", "mqa"}));
+TEST(AttentionPattern, IsTakenInTurnAndSharesTheKindAndTheWindowOfTheLayerThatItReads) {
+  for (const auto& [text, words] : std::vector<std::pair<std::string, Words>>{
+           {"mqa/mha", {"mqa", "mha", "mqa", "mha", "mqa"}},
+           {"2*gqa2@64/mqa", {"gqa@64", "gqa@64", "mqa", "gqa@64"}},
+           {"mqa@4/2*share/gqa2/share",
+            {"mqa@4", "mqa@4 of 0", "mqa@4 of 0", "gqa", "gqa of 3", "mqa@4"}},
+           {"mqa@4/gqa2/share@4/share", {"mqa@4", "gqa", "mqa@4 of 0", "gqa of 1"}},
+           {"mqa@4/gqa2/mqa@4/gqa2/share@4/share@4/share@0",
+            {"mqa@4", "gqa", "mqa@4", "gqa", "mqa@4 of 2", "mqa@4 of 2", "gqa of 3", "mqa@4",
+             "gqa"}},
+           {"gqa2/delta/share@0", {"gqa", "delta", "gqa of 0"}},
+           {"mqa/share", {"mqa", "mqa of 0", "mqa", "mqa of 2", "mqa"}}})
+    EXPECT_EQ(layers_of(text, std::ssize(words)), words) << text;
 }
 
 TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
@@ -166,13 +156,6 @@ TEST(AttentionSpec, ErrorsNameThePartAndSayHowToWriteAKnownOne) {
        {std::pair{"gqa2@32x16",
                   "'gqa2@32x16' is no attention; write gqa or gqa2 (`kv-heads` 2), then xN for the "
                   "width of heads, :NAME=VALUE for a setting and @N for a window, in this order"},
-        {"mha2", "'mha2' is no attention; write mha"},
-        {"gqa2+1", "'gqa2+1' is no attention; write gqa"},
-        {"gqa-2", "'gqa-2' is no attention; write gqa"},
-        {"gqa2.5", "'gqa2.5' is no attention; write gqa"},
-        {"mla48+", "'mla48+' is no attention; write mla"},
-        {"mla+16", "'mla+16' is no attention; write mla"},
-        {"mla1+2+3", "'mla1+2+3' is no attention; write mla"},
         {"", "'' is no attention; a name is missing"},
         {"mha,,mqa", "'' is no attention; a name is missing"},
         {"mha,", "'' is no attention; a name is missing"},
@@ -197,13 +180,15 @@ TEST(AttentionSpec, ErrorsNameThePartAndSayHowToWriteAKnownOne) {
         {"99999999999999999999*mqa",
          "'99999999999999999999*mqa' repeats 99999999999999999999 times; a part can be"},
         {"10001*mqa", "'10001*mqa' repeats 10001 times"},
-        {"9000*mqa/9000*mha", "'mha' in '9000*mqa/9000*mha' is beyond the 10000 layers"},
-        {"*mqa", "'*mqa' is no attention"},
-        {"mqa@", "'mqa@' is no attention"},
-        {"mqax", "'mqax' is no attention"},
-        {"mqa@4x8", "'mqa@4x8' is no attention"}}) {
+        {"9000*mqa/9000*mha", "'mha' in '9000*mqa/9000*mha' is beyond the 10000 layers"}}) {
     EXPECT_TRUE(refusal(text).starts_with(message)) << text << "\n" << refusal(text);
   }
+  for (const std::string word : {"mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16",
+                                 "mla1+2+3", "mqa@", "mqax", "mqa@4x8"})
+    EXPECT_TRUE(
+        refusal(word).starts_with("'" + word + "' is no attention; write " + word.substr(0, 3)))
+        << refusal(word);
+  EXPECT_TRUE(refusal("*mqa").starts_with("'*mqa' is no attention"));
   EXPECT_EQ(message_of<SettingError>([&] { parse_attention_spec("mha,mqa"); }),
             "'mha,mqa' is no attention; it is a list; name one attention");
 }

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "autograd/base/files.h"
-#include "autograd/base/text.h"
 #include "data/temporary_folder.h"
 #include "models/checkpoint/durable.h"
 #include "support/message_of.h"
@@ -54,6 +53,9 @@ Tensors tensors_of(const LanguageModel& model) {
   return all;
 }
 
+const std::vector<std::string> kFiles = {"config.json", "tokenizer.json", "tokenizer_config.json",
+                                         "model.safetensors"};
+
 class CheckpointFolder : public testing::Test {
  protected:
   CheckpointFolder() { save_checkpoint(folder_, model_, vocabulary()); }
@@ -86,22 +88,30 @@ class CheckpointFolder : public testing::Test {
                                    model_.parameters().all_values()));
   }
 
+  // Number of folders and files beside the folder, and the folder.
+  Index entries_beside() const {
+    return std::distance(fs::directory_iterator(parent_.path()), fs::directory_iterator());
+  }
+
   TemporaryFolder parent_;
   fs::path folder_ = parent_.path() / "step-7";
   LanguageModel model_ = saved_model("off");
 };
 
-TEST_F(CheckpointFolder, HoldsExactlyModelTokenizerAndChecksums) {
+TEST_F(CheckpointFolder, HoldsModelTokenizerAndChecksumsThatSha256sumChecksAndNoMore) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_)) names.insert(entry.path().filename());
-  EXPECT_EQ(names, (std::set<std::string>{"config.json", "tokenizer.json", "tokenizer_config.json",
-                                          "model.safetensors", "SHA256SUMS"}));
-  EXPECT_EQ(std::distance(fs::directory_iterator(parent_.path()), fs::directory_iterator()), 1);
+  std::set<std::string> expected(kFiles.begin(), kFiles.end());
+  expected.insert("SHA256SUMS");
+  EXPECT_EQ(names, expected);
+  EXPECT_EQ(entries_beside(), 1);
+  const std::string command =
+      "cd '" + folder_.string() + "' && sha256sum --check --quiet SHA256SUMS";
+  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST_F(CheckpointFolder, WithAnyFlippedBitIsRefusedByItsChecksum) {
-  for (const char* name :
-       {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"}) {
+  for (const std::string& name : kFiles) {
     const fs::path file = folder_ / name;
     const std::string before = read_file(file);
     std::string damaged = before;
@@ -113,12 +123,6 @@ TEST_F(CheckpointFolder, WithAnyFlippedBitIsRefusedByItsChecksum) {
     write_file_durably(file, before);
   }
   EXPECT_EQ(load_error(), "no error");
-}
-
-TEST_F(CheckpointFolder, HasTheChecksumsThatSha256sumChecks) {
-  const std::string command =
-      "cd '" + folder_.string() + "' && sha256sum --check --quiet SHA256SUMS";
-  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST_F(CheckpointFolder, ThatIsDamagedIsRefusedByWhatIsWrong) {
@@ -164,6 +168,7 @@ TEST_F(CheckpointFolder, ThatIsDamagedIsRefusedByWhatIsWrong) {
          std::ranges::find(t, gate, &TensorSource::name)->shape = {8, 24};
        }),
        {"gate_proj.weight has shape [8,24]"}},
+      {with_tensors([](Tensors& t) { t[1].dtype = Dtype::i32; }), {"has dtype I32"}},
       {with_tensors([](Tensors& t) {
          std::erase_if(t, [](const TensorSource& one) { return one.name == "lm_head.weight"; });
        }),
@@ -180,17 +185,6 @@ TEST_F(CheckpointFolder, ThatIsDamagedIsRefusedByWhatIsWrong) {
     damage();
     expect_error(parts);
   }
-}
-
-TEST(Weights, OfIntegersAreRefusedBeforeAnythingIsAllocated) {
-  ParameterStore parameters;
-  parameters.add("x", {2}, Initializer::zeros());
-  const std::vector<std::int32_t> numbers = {1, 2};
-  const TensorSource tensor{"x", {2}, Dtype::i32, numbers.data()};
-  const Safetensors file(safetensors_of(std::span(&tensor, 1)), "weights");
-  EXPECT_NE(message_of([&] { read_weights(file, parameters); }).find("has dtype I32"),
-            std::string::npos);
-  EXPECT_NO_THROW(parameters.add("y", {2}, Initializer::zeros())) << "not allocated yet";
 }
 
 TEST_F(CheckpointFolder, ReadsWeightsOfOtherPrecisionAndTablesOfRotaryFrequencies) {
@@ -222,20 +216,15 @@ TEST_F(CheckpointFolder, WithANumberThatIsNotFiniteIsReadOnlyIfThatIsAllowed) {
     EXPECT_NO_THROW(load_checkpoint(folder_, NonFinite::allowed));
   }
   EXPECT_THROW(save_checkpoint(parent_.path() / "new", model_, vocabulary()), NonFiniteError);
-  EXPECT_EQ(std::distance(fs::directory_iterator(parent_.path()), fs::directory_iterator()), 1);
+  EXPECT_EQ(entries_beside(), 1);
 }
 
 TEST_F(CheckpointFolder, WithALineMissingFromItsChecksumsIsRefused) {
   const std::string whole = read_file(folder_ / "SHA256SUMS");
-  const auto lines = split_text(whole, '\n');
-  ASSERT_EQ(lines.size(), 5);  // four files, and what follows the last line break
-  for (std::size_t left_out = 0; left_out < 4; ++left_out) {
-    std::string rest;
-    for (std::size_t i = 0; i < 4; ++i) {
-      if (i != left_out) rest += std::string(lines[i]) + "\n";
-    }
-    write_file_durably(folder_ / "SHA256SUMS", rest);
-    const std::string name(lines[left_out].substr(66));
+  for (const std::string& name : kFiles) {
+    const std::size_t end = whole.find("  " + name + "\n") + name.size() + 3;
+    const std::size_t begin = whole.rfind('\n', end - 2) + 1;
+    write_file_durably(folder_ / "SHA256SUMS", std::string(whole).erase(begin, end - begin));
     EXPECT_EQ(load_error(),
               (folder_ / "SHA256SUMS").string() + " is damaged: it has no line for " + name);
   }
@@ -270,11 +259,10 @@ class ShardedFolder : public CheckpointFolder {
  protected:
   ShardedFolder() {
     const Tensors all = tensors_of(model_);
-    const auto middle = all.begin() + 3;
-    first_.assign(all.begin(), middle);
-    second_.assign(middle, all.end());
+    first_.assign(all.begin(), all.begin() + 3);
+    second_.assign(all.begin() + 3, all.end());
+    for (const TensorSource& tensor : all) map_[tensor.name] = kSecond;
     for (const TensorSource& tensor : first_) map_[tensor.name] = kFirst;
-    for (const TensorSource& tensor : second_) map_[tensor.name] = kSecond;
     fs::remove(folder_ / "model.safetensors");
     fs::remove(folder_ / "SHA256SUMS");
     write();
@@ -293,12 +281,9 @@ class ShardedFolder : public CheckpointFolder {
   std::map<std::string, std::string> map_;
 };
 
-TEST_F(ShardedFolder, IsFoundAndReadAsIfItWereOneFile) {
+TEST_F(ShardedFolder, IsReadAsIfItWereOneFileAndNamesATensorOrAShardThatItLacks) {
   EXPECT_EQ(find_checkpoint(folder_), folder_);
   expect_the_model();
-}
-
-TEST_F(ShardedFolder, WithoutATensorOrAShardNamesIt) {
   const std::string name = second_.back().name;
   second_.pop_back();
   write();

@@ -14,10 +14,13 @@ namespace {
 
 using nlohmann::json;
 
-ModelPlan config_with(const std::vector<std::pair<std::string, std::string>>& settings) {
-  Given config(model_settings());
-  for (const auto& [name, value] : settings) config.put(name, value);
-  return resolve_model(config);
+ModelPlan config_with(const json& settings) {
+  return resolve_model(Given(model_settings(), settings));
+}
+
+json changed(json config, const json& keys) {
+  config.update(keys);
+  return config;
 }
 
 std::string config_refusal(const json& config) {
@@ -38,25 +41,15 @@ json llama() {
 
 // Keys of the folder that models with these settings have.
 TEST(HuggingFaceConfig, IsThatOfAKindOfModelWhichOtherProgramsKnow) {
-  const json llama_keys = {{"architectures", {"LlamaForCausalLM"}},
-                           {"model_type", "llama"},
-                           {"vocab_size", 65},
-                           {"hidden_size", 128},
-                           {"num_attention_heads", 4},
-                           {"head_dim", 32},
-                           {"intermediate_size", 344},
-                           {"hidden_act", "silu"},
-                           {"tie_word_embeddings", false}};
+  const json llama_keys = json::parse(R"({
+      "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 65,
+      "hidden_size": 128, "num_attention_heads": 4, "head_dim": 32, "intermediate_size": 344,
+      "hidden_act": "silu", "tie_word_embeddings": false})");
   const json qwen_keys = {{"architectures", {"Qwen3ForCausalLM"}}, {"model_type", "qwen3"}};
-  const json deepseek_keys = {{"architectures", {"DeepseekV3ForCausalLM"}},
-                              {"kv_lora_rank", 48},
-                              {"q_lora_rank", nullptr},
-                              {"qk_nope_head_dim", 32},
-                              {"qk_rope_head_dim", 16},
-                              {"v_head_dim", 32},
-                              {"rope_interleave", true},
-                              {"first_k_dense_replace", 4},
-                              {"num_hidden_layers", 4}};
+  const json deepseek_keys = json::parse(R"({
+      "architectures": ["DeepseekV3ForCausalLM"], "kv_lora_rank": 48, "q_lora_rank": null,
+      "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 32, "rope_interleave": true,
+      "first_k_dense_replace": 4, "num_hidden_layers": 4})");
   struct Known {
     std::string attention, qk_norm;
     json keys, kv_heads;
@@ -90,11 +83,8 @@ TEST(HuggingFaceConfig, OfAQwen3IsReadAsTransformersWritesIt) {
   EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings);
   for (const json& unknown : {json{{"rms_norm_eps", 1e-5}}, json{{"use_sliding_window", true}},
                               json{{"layer_types", {"full_attention", "sliding_attention"}}},
-                              json{{"attention_bias", true}}}) {
-    json other = written;
-    other.update(unknown);
-    EXPECT_THROW(read_hugging_face_config(other), DataError) << unknown;
-  }
+                              json{{"attention_bias", true}}})
+    EXPECT_THROW(read_hugging_face_config(changed(written, unknown)), DataError) << unknown;
 }
 
 // The layers of a Llama or DeepseekV3 are all alike, and none shares a cache.
@@ -123,10 +113,8 @@ TEST(HuggingFaceConfig, IsReadAsTransformersWritesIt) {
 
 TEST(HuggingFaceConfig, IsReadWithRotaryParametersInTheirOwnBlockOrSaidNotToBeStretched) {
   json config = llama();
-  for (const char* key : {"rope_type", "type"}) {
-    config["rope_scaling"] = {{key, "default"}};
-    EXPECT_EQ(config_refusal(config), "accepted");
-  }
+  for (const char* key : {"rope_type", "type"})
+    EXPECT_EQ(config_refusal(changed(config, {{"rope_scaling", {{key, "default"}}}})), "accepted");
   config.erase("rope_theta");
   config.erase("rope_scaling");
   config["rope_parameters"] = {{"rope_theta", 1234.0}, {"rope_type", "default"}};
@@ -145,11 +133,8 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
     {"num_key_value_heads": 1e300}, {"rms_norm_eps": -1.0}, {"rms_norm_eps": "small"},
     {"tie_word_embeddings": "yes"}])");
   for (const json& change : changes) {
-    json config = llama();
-    config.update(change);
-    const std::string key = change.begin().key();
-    EXPECT_NE(config_refusal(config).find("'" + key), std::string::npos)
-        << change << ": " << config_refusal(config);
+    const std::string refusal = config_refusal(changed(llama(), change));
+    EXPECT_NE(refusal.find("'" + change.begin().key()), std::string::npos) << change << refusal;
   }
   for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size",
                           "num_hidden_layers", "num_attention_heads"}) {
@@ -160,10 +145,9 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
 }
 
 TEST(HuggingFaceConfig, WithoutANumberOfKvHeadsHasOneForEachHead) {
-  json null = llama(), absent = llama();
-  null["num_key_value_heads"] = nullptr;
+  json absent = llama();
   absent.erase("num_key_value_heads");
-  for (const json& config : {null, absent})
+  for (const json& config : {changed(llama(), {{"num_key_value_heads", nullptr}}), absent})
     EXPECT_EQ(read_hugging_face_config(config).model->attention, "mha");
 }
 
@@ -177,12 +161,9 @@ TEST(HuggingFaceConfig, OfDeepseekNeedsItsWidthsNoExpertsAndNoHeadsThatDivideThe
     without.erase(key);
     EXPECT_EQ(config_refusal(without), "'" + std::string(key) + "' is missing");
   }
-  for (const auto& [key, value] :
-       {std::pair<std::string, json>{"first_k_dense_replace", 1}, {"attention_bias", true}}) {
-    json other = config;
-    other[key] = value;
-    EXPECT_TRUE(config_refusal(other).starts_with("'" + key + "'")) << config_refusal(other);
-  }
+  for (const json& other : {json{{"first_k_dense_replace", 1}}, json{{"attention_bias", true}}})
+    EXPECT_TRUE(
+        config_refusal(changed(config, other)).starts_with("'" + other.begin().key() + "'"));
 }
 
 TEST(HuggingFaceNote, NamesHeadsThatTransformersRefuses) {
