@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,18 +20,43 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Relative paths of everything under `folder`, sorted.
-std::vector<std::string> listing(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    names.push_back(entry.path().lexically_relative(folder).string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
+// Relative paths and texts of all files and folders in a folder; folders have no text.
+using Contents = std::map<std::string, std::string>;
 
 class DurableTest : public testing::Test {
  protected:
+  Contents contents() const {
+    Contents all;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_))
+      all[entry.path().lexically_relative(folder_).string()] =
+          entry.is_directory() ? "" : read_file(entry.path());
+    return all;
+  }
+  // Makes each of the `calls` system calls of `write` fail, one at a time. Afterwards there must be
+  // all that is written or all that was there before, and the error must name the file written.
+  void expect_all_or_nothing(int calls, const auto& prepare, const auto& write) const {
+    write();
+    const Contents after = contents();
+    for (const int error : {ENOSPC, EIO}) {
+      for (int call = 0; call <= calls; ++call) {
+        prepare();
+        const Contents before = contents();
+        Faults faults(call, error);
+        try {
+          write();
+        } catch (const WriteError& thrown) {
+          const fs::path path = thrown.path();
+          EXPECT_EQ(thrown.what(), "cannot write " + path.string() + ": " + std::strerror(error));
+          EXPECT_EQ(thrown.error_number(), error);
+          EXPECT_TRUE(after.contains(path.lexically_relative(folder_).string())) << path;
+          EXPECT_TRUE(call != 2 || path.filename() == "config.json") << path;
+        }
+        EXPECT_EQ(faults.failed, call < calls) << call;
+        EXPECT_EQ(contents(), faults.renamed() ? after : before) << call;
+      }
+    }
+  }
+
   TemporaryFolder temporary_;
   fs::path folder_ = temporary_.path();
 };
@@ -48,8 +73,8 @@ void fill_checkpoint(const fs::path& staging) {
   }
 }
 
-const std::vector<std::string> checkpoint_listing = {"step-1", "step-1/config.json",
-                                                     "step-1/tokenizer.json"};
+const Contents kCheckpoint = {
+    {"step-1", ""}, {"step-1/config.json", "{}"}, {"step-1/tokenizer.json", "{}"}};
 
 TEST_F(DurableFileTest, HoldsWhatWasWrittenInOrder) {
   DurableFile file(folder_ / "a");
@@ -65,8 +90,7 @@ TEST_F(DurableFileTest, SurvivesShortWritesAndInterruptions) {
     Faults faults(call, EINTR);
     faults.longest_write = 2;
     write_file_durably(folder_ / "a", "0123456789");
-    EXPECT_EQ(read_file(folder_ / "a"), "0123456789");
-    EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
+    EXPECT_EQ(contents(), (Contents{{"a", "0123456789"}}));
   }
 }
 
@@ -79,24 +103,8 @@ TEST_F(WriteFileDurably, FlushesTheFileBeforeItsNameAndTheNameAfter) {
 
 TEST_F(WriteFileDurably, KeepsTheOldFileWhateverCallFails) {
   const fs::path path = folder_ / "config.json";
-  for (const int error : {ENOSPC, EIO}) {
-    int failing_call = 0;
-    for (bool failed = true; failed; ++failing_call) {
-      write_file_durably(path, "old");
-      Faults faults(failing_call, error);
-      try {
-        write_file_durably(path, "new");
-      } catch (const WriteError& thrown) {
-        EXPECT_EQ(thrown.what(), "cannot write " + path.string() + ": " + std::strerror(error));
-        EXPECT_EQ(thrown.error_number(), error);
-        EXPECT_EQ(thrown.path(), path);
-      }
-      failed = faults.failed;
-      EXPECT_EQ(read_file(path), faults.renamed() ? "new" : "old");
-      EXPECT_EQ(listing(folder_), std::vector<std::string>{"config.json"});
-    }
-    EXPECT_EQ(failing_call, 7) << "six calls can fail, the seventh attempt succeeds";
-  }
+  expect_all_or_nothing(
+      6, [&] { write_file_durably(path, "old"); }, [&] { write_file_durably(path, "new"); });
 }
 
 TEST_F(WriteFileDurably, TakesABareNameAndReplacesWhatACrashLeftBehind) {
@@ -105,8 +113,7 @@ TEST_F(WriteFileDurably, TakesABareNameAndReplacesWhatACrashLeftBehind) {
   fs::current_path(folder_);
   write_file_durably("a", "new");
   fs::current_path(before);
-  EXPECT_EQ(read_file(folder_ / "a"), "new");
-  EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
+  EXPECT_EQ(contents(), (Contents{{"a", "new"}}));
 }
 
 TEST_F(WriteFileDurably, NamesAMissingFolderAndRefusesAFolderOfThatName) {
@@ -115,34 +122,13 @@ TEST_F(WriteFileDurably, NamesAMissingFolderAndRefusesAFolderOfThatName) {
             "cannot write " + path.string() + ": No such file or directory");
   fs::create_directory(folder_ / "a");
   EXPECT_THROW(write_file_durably(folder_ / "a", "text"), WriteError);
-  EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
+  EXPECT_EQ(contents(), (Contents{{"a", ""}}));
 }
 
 TEST_F(PublishFolder, PublishesEverythingOrNothing) {
-  for (const int error : {ENOSPC, EIO}) {
-    int failing_call = 0;
-    for (bool failed = true; failed; ++failing_call) {
-      fs::remove_all(folder_ / "step-1");
-      Faults faults(failing_call, error);
-      try {
-        publish_folder(folder_ / "step-1", fill_checkpoint);
-      } catch (const WriteError& thrown) {
-        const std::string message = thrown.what();
-        EXPECT_TRUE(message.starts_with("cannot write " + thrown.path().string())) << message;
-        const fs::path named = thrown.path().lexically_relative(folder_);
-        EXPECT_TRUE(std::ranges::count(checkpoint_listing, named.string()) > 0) << message;
-        if (failing_call == 2) {  // after mkdir and open
-          EXPECT_EQ(named, "step-1/config.json");
-        }
-        EXPECT_TRUE(message.ends_with(std::strerror(error))) << message;
-        EXPECT_EQ(message.find(".partial"), std::string::npos) << message;
-      }
-      failed = faults.failed;
-      EXPECT_EQ(listing(folder_),
-                failed && !faults.renamed() ? std::vector<std::string>{} : checkpoint_listing);
-    }
-    EXPECT_EQ(failing_call, 13) << "twelve calls can fail, the thirteenth attempt succeeds";
-  }
+  const fs::path step = folder_ / "step-1";
+  expect_all_or_nothing(
+      12, [&] { fs::remove_all(step); }, [&] { publish_folder(step, fill_checkpoint); });
 }
 
 TEST_F(PublishFolder, FlushesEveryFileAndFolderBeforeTheRename) {
@@ -161,29 +147,28 @@ TEST_F(PublishFolder, PassesOnWhatFillThrowsAndCleansUp) {
                                 throw ShapeError("no such shape");
                               }),
                ShapeError);
-  EXPECT_EQ(listing(folder_), std::vector<std::string>{});
+  EXPECT_EQ(contents(), Contents());
 }
 
 TEST_F(PublishFolder, LeavesAnExistingFolderAlone) {
   publish_folder(folder_ / "step-1", fill_checkpoint);
   fs::create_directory(folder_ / "empty");
   for (const char* name : {"step-1", "empty"}) {
-    try {
-      publish_folder(folder_ / name, [](const fs::path&) { FAIL() << "fill was called"; });
-      FAIL() << "did not throw";
-    } catch (const WriteError& thrown) {
-      EXPECT_EQ(thrown.error_number(), EEXIST);
-    }
+    EXPECT_EQ(message_of<WriteError>([&] {
+                publish_folder(folder_ / name,
+                               [](const fs::path&) { FAIL() << "fill was called"; });
+              }),
+              "cannot write " + (folder_ / name).string() + ": " + std::strerror(EEXIST));
   }
   fs::remove(folder_ / "empty");
-  EXPECT_EQ(listing(folder_), checkpoint_listing);
+  EXPECT_EQ(contents(), kCheckpoint);
 }
 
 TEST_F(PublishFolder, TakesATrailingSlashAndReplacesWhatACrashLeftBehind) {
   fs::create_directory(folder_ / ".step-1.partial");
   std::ofstream(folder_ / ".step-1.partial" / "stale") << "stale";
   publish_folder(folder_ / "step-1" / "", fill_checkpoint);
-  EXPECT_EQ(listing(folder_), checkpoint_listing);
+  EXPECT_EQ(contents(), kCheckpoint);
 }
 
 TEST_F(PublishFolder, ToleratesFileSystemsThatCannotFlushFolders) {
@@ -192,7 +177,7 @@ TEST_F(PublishFolder, ToleratesFileSystemsThatCannotFlushFolders) {
   };
   publish_folder(folder_ / "step-1", fill_checkpoint);
   before_system_call() = nullptr;
-  EXPECT_EQ(listing(folder_), checkpoint_listing);
+  EXPECT_EQ(contents(), kCheckpoint);
 }
 
 }  // namespace
