@@ -3,35 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "autograd/random.h"
-#include "models/decoder.h"
+#include "models/decoding.h"
 #include "nn/kinds_with_scores.h"
 
-namespace headcount {
+namespace headcount::decoding {
 namespace {
-
-constexpr Index kVocabulary = 20, kSequences = 3, kContext = 40;
-
-ModelPlan plan_of(std::string_view attention) {
-  return resolve_model(
-      Given(model_settings(),
-            {{"attention", attention}, {"layers", 2}, {"dim", 48}, {"context", kContext}}));
-}
-
-std::vector<std::int32_t> random_tokens(std::uint32_t stream, Index count) {
-  std::vector<std::int32_t> tokens;
-  for (Index i = 0; i < count; ++i)
-    tokens.push_back(static_cast<std::int32_t>(
-        random_below({6, stream, 0}, static_cast<std::uint64_t>(i), kVocabulary)));
-  return tokens;
-}
-
-std::vector<Real> all(std::span<const Real> values) { return {values.begin(), values.end()}; }
 
 double relative_difference(std::span<const Real> a, std::span<const Real> b) {
   EXPECT_EQ(a.size(), b.size());
@@ -45,25 +24,32 @@ double relative_difference(std::span<const Real> a, std::span<const Real> b) {
 
 class ModelInBf16 : public testing::TestWithParam<const AttentionKind*> {
  protected:
-  ModelInBf16() : model_(plan_of(GetParam()->name), kVocabulary) {
+  static constexpr Index kLength = 40;
+
+  ModelInBf16() {
     model_.initialize(1);
     // Weights large enough for attention to matter.
     for (Real& value : model_.parameters().all_values()) value *= 2;
   }
-  // Logits and gradients.
-  std::pair<std::vector<Real>, std::vector<Real>> pass(Precision precision) {
+  // Logits of three texts, and gradients.
+  std::pair<Values, Values> pass(Precision precision) {
+    constexpr Index kTokens = 3 * kLength;
+    const std::vector<std::int32_t> tokens = some_tokens(kTokens + 1);
     ParameterStore& parameters = model_.parameters();
     parameters.set_precision(precision);
-    constexpr Index kTokens = kSequences * kContext;
     Tape tape(&parameters);
     parameters.clear_gradients();
-    const Var logits = model_.logits(tape, random_tokens(1, kTokens), kSequences);
-    std::vector<Real> before = all(logits.value());
-    tape.backward(cross_entropy(logits, random_tokens(2, kTokens)));
-    return {std::move(before), all(parameters.complete_gradients())};
+    const Var logits = model_.logits(tape, std::span(tokens).first(kTokens), 3);
+    Values before = copy(logits.value());
+    tape.backward(cross_entropy(logits, std::span(tokens).last(kTokens)));
+    return {std::move(before), copy(parameters.complete_gradients())};
   }
 
-  LanguageModel model_;
+  LanguageModel model_{
+      resolve_model(Given(
+          model_settings(),
+          {{"attention", GetParam()->name}, {"layers", 2}, {"dim", 48}, {"context", kLength}})),
+      kVocabulary};
 };
 INSTANTIATE_TEST_SUITE_P(Attentions, ModelInBf16, testing::ValuesIn(attention_kinds()), name_of);
 
@@ -77,20 +63,12 @@ TEST_P(ModelInBf16, IsNearTheModelInF32WithItsGradients) {
 
 // A pass over one token reads weights and its own numbers as they are; one over many rounds both.
 TEST_P(ModelInBf16, DecodesTokensAsInF32) {
-  const std::vector<std::int32_t> tokens = random_tokens(3, kContext);
   const auto decoded = [&](Precision precision) {
     model_.parameters().set_precision(precision);
-    Decoder decoder(model_, {});
-    std::vector<Real> all_logits;
-    for (const std::int32_t token : tokens) {
-      const auto logits = decoder.feed(std::span(&token, 1));
-      all_logits.insert(all_logits.end(), logits.begin(), logits.end());
-    }
-    return all_logits;
+    return decode(model_, some_tokens(kLength), {}, std::vector<Index>(kLength, 1));
   };
-  const std::vector<Real> exact = decoded(Precision::f32), near = decoded(Precision::bf16);
-  EXPECT_EQ(near, exact);
+  EXPECT_EQ(decoded(Precision::bf16), decoded(Precision::f32));
 }
 
 }  // namespace
-}  // namespace headcount
+}  // namespace headcount::decoding

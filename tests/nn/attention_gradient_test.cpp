@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "nn/attention/attention.h"
 #include "nn/kinds_with_scores.h"
 #include "nn/random_weights.h"
+#include "nn/variants.h"
 
 namespace headcount {
 namespace {
@@ -52,70 +51,6 @@ std::vector<std::uint8_t> key_mask(Padding padding) {
     mask.push_back(padding == Padding::holes ? i % 3 != 0 : i < kLength);
   }
   return mask;
-}
-
-// Values tried for each setting, the default too. Nothing that is normalised has width 1: a single
-// normalised number is its sign, whose derivative is zero nearly everywhere.
-const std::map<std::string, std::vector<std::string>>& variants() {
-  static const std::map<std::string, std::vector<std::string>> all = {
-      {"heads", {"4", "8"}},
-      {"head-dim", {"4", "6"}},
-      {"kv-heads", {"1", "2", "4"}},
-      {"kv-rank", {"4", "6"}},
-      {"latents", {"1", "2"}},
-      {"latent-scale", {"off", "on"}},
-      {"kv-factors", {"1", "3"}},
-      {"q-factors", {"1", "2"}},
-      {"q-rank", {"0", "2", "5"}},
-      {"nope-dim", {"2", "3"}},
-      {"rope-dim", {"0", "2", "4"}},
-      {"v-dim", {"2", "5"}},
-      {"o-groups", {"1", "2", "4"}},
-      {"o-rank", {"1", "3"}},
-      {"compress", {"1", "2", "3"}},
-      {"index-heads", {"1", "3"}},
-      {"index-head-dim", {"4", "5"}},
-      {"index-topk", {"1", "2", "8"}},
-      {"index-loss", {"1", "0"}},
-      {"key-heads", {"1", "2", "4"}},
-      {"value-heads", {"4", "8"}},
-      {"conv-taps", {"1", "2", "6"}},
-      {"gate-bias", {"on", "off"}},
-      {"first-temperature", {"1", "0.5"}},
-      {"tie-kv", {"off", "on"}},
-      {"qk-norm", {"off", "on"}},
-      {"latent-norm", {"on", "off"}},
-      {"latent-dim", {"1", "3"}},
-      {"window", {"0", "2"}},
-      {"score-scale", {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.7"}},
-      {"score-cap", {"0", "0.5", "20"}},
-      {"rope-layout", {"half", "interleaved"}},
-      {"rope-theta", {"10000", "20"}},
-      {"positions", {"rope", "none"}},
-      {"bias", {"off", "on"}},
-      {"dropout", {"0", "0.3"}},
-      {"causal", {"on", "off"}},
-      {"gate", {"off", "on"}},
-      {"output-projection", {"on", "off"}},
-      {"sinks", {"off", "on"}},
-      {"value-residual", {"0", "0.3"}},
-      {"canon", {"off", "B", "ABCD"}},
-      {"canon-taps", {"1", "2", "6"}},
-      {"padding", {"none", "holes", "sequence"}},
-  };
-  return all;
-}
-
-// Returns true if `setting` belongs to another attention.
-bool foreign(const std::string& setting, const AttentionKind& kind) {
-  if (sees_all_before(kind) && (setting == "causal" || setting == "padding")) return true;
-  constexpr std::array kOfScores = {"window", "score-scale", "score-cap",
-                                    "causal", "padding",     "sinks"};
-  if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
-  if (setting == "value-residual" && !mixes_values(kind)) return true;
-  if (setting == "qk-norm" && !kind.no_qk_norm.empty()) return true;
-  if (setting.starts_with("canon") && !convolves(kind)) return true;
-  return !find_setting(case_settings(), setting)->is_for(kind.name);
 }
 
 GradientReport check(const std::vector<Assignment>& assignments,
@@ -185,11 +120,6 @@ class GradientOfAttention : public testing::TestWithParam<const AttentionKind*> 
   void SetUp() override { set_threads(1); }
   void TearDown() override { set_threads(0); }
   const AttentionKind& kind() const { return *GetParam(); }
-  std::map<std::string, std::vector<std::string>> own_variants() const {
-    auto own = variants();
-    std::erase_if(own, [&](const auto& variant) { return foreign(variant.first, kind()); });
-    return own;
-  }
   Assignment self() const { return {"attention", std::string(kind().name)}; }
 };
 INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfAttention, testing::ValuesIn(attention_kinds()),
@@ -209,7 +139,7 @@ TEST_P(GradientOfAttention, AgreesForEachOptionAlone) {
       .every_element_up_to = 1000, .directions = 3, .step = 2e-4, .floor = kFloor};
   expect_agreement({self()}, options);
   options.every_element_up_to = 48;
-  for (const auto& [name, values] : own_variants()) {
+  for (const auto& [name, values] : variants(kind())) {
     const Setting& setting = *find_setting(case_settings(), name);
     for (const std::string& value : values) {
       if (setting.value(value) != setting.standard.value) {
@@ -221,7 +151,7 @@ TEST_P(GradientOfAttention, AgreesForEachOptionAlone) {
 
 TEST_P(GradientOfAttention, AgreesInRandomDirectionsForRandomCombinations) {
   constexpr std::uint32_t kCombinations = 200;
-  const auto own = own_variants();
+  const auto own = variants(kind());
   for (std::uint32_t combination = 0; combination < kCombinations; ++combination) {
     const RandomKey key{4, random_stream(kind().name), combination};
     std::vector<Assignment> assignments = {self()};
