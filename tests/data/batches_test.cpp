@@ -1,7 +1,7 @@
 #include "data/batches.h"
 
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <numeric>
@@ -16,35 +16,39 @@ namespace {
 
 /// 0, 1, 2, ...: a token tells its own position.
 std::vector<std::int32_t> count_up(Index size) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(size));
+  std::vector<std::int32_t> tokens(size);
   std::iota(tokens.begin(), tokens.end(), 0);
   return tokens;
 }
 
 const RandomKey some_step = {.seed = 7, .stream = random_stream("batches"), .step = 3};
 
-TEST(SampleWindows, AreConsecutiveTokensWithTargetsOneLater) {
-  EXPECT_TRUE(rc::check([] {
-    const auto context = *rc::gen::inRange<Index>(1, 20);
-    const auto size = context + *rc::gen::inRange<Index>(1, 50);
-    const auto sequences = *rc::gen::inRange<Index>(1, 9);
-    Batch batch;
-    const RandomKey key = {*rc::gen::arbitrary<std::uint64_t>(), 1, 2};
-    Batch fewer;
-    sample_windows(count_up(size), key, sequences, context, batch);
-    sample_windows(count_up(size), key, 1, context, fewer);
-    RC_ASSERT(std::ranges::equal(fewer.inputs, std::span(batch.inputs).first(fewer.inputs.size())));
-    RC_ASSERT(batch.sequences == sequences);
-    RC_ASSERT(batch.length == context);
-    RC_ASSERT(std::ssize(batch.inputs) == sequences * context);
-    RC_ASSERT(std::ssize(batch.targets) == sequences * context);
-    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
-      const bool row_starts = i % static_cast<std::size_t>(context) == 0;
-      if (!row_starts) RC_ASSERT(batch.inputs[i] == batch.inputs[i - 1] + 1);
-      RC_ASSERT(batch.targets[i] == batch.inputs[i] + 1);
-      RC_ASSERT(batch.targets[i] < size);
-    }
-  }));
+RC_GTEST_PROP(SampleWindows, AreConsecutiveTokensWithTheirTargets, ()) {
+  const auto context = *rc::gen::inRange<Index>(1, 20);
+  const auto size = context + *rc::gen::inRange<Index>(1, 50);
+  const auto sequences = *rc::gen::inRange<Index>(1, 9);
+  auto back = *rc::gen::container<std::vector<std::int32_t>>(size, rc::gen::inRange(0, 3));
+  back[0] = 0;
+  back[1] = std::min(back[1], 1);
+  const TextMarks marks = {.distances = back,
+                           .only_answers = *rc::gen::arbitrary<bool>(),
+                           .hidden_answers = *rc::gen::arbitrary<bool>()};
+  const RandomKey key = {*rc::gen::arbitrary<std::uint64_t>(), 1, 2};
+  Batch batch, fewer;
+  sample_windows(count_up(size), key, sequences, context, batch, marks);
+  sample_windows(count_up(size), key, 1, context, fewer, marks);
+  RC_ASSERT(std::ranges::equal(fewer.inputs, std::span(batch.inputs).first(fewer.inputs.size())));
+  RC_ASSERT(batch.sequences == sequences && batch.length == context);
+  RC_ASSERT(std::ssize(batch.inputs) == sequences * context);
+  RC_ASSERT(batch.targets.size() == batch.inputs.size());
+  for (Index i = 0; i < std::ssize(batch.inputs); ++i) {
+    const std::int32_t next = batch.inputs[i] + 1;
+    RC_ASSERT(next < size);
+    if ((i + 1) % context != 0) RC_ASSERT(batch.inputs[i + 1] == next);
+    const bool counts = back[next] > 0 || !marks.only_answers;
+    const bool hidden = marks.only_answers && marks.hidden_answers;
+    RC_ASSERT(batch.targets[i] == (counts ? next - (hidden ? back[next] : 0) : kNoTarget));
+  }
 }
 
 TEST(SampleWindows, StartWhereverAWindowFitsOrAtStartsIfThereAreAny) {
@@ -55,7 +59,7 @@ TEST(SampleWindows, StartWhereverAWindowFitsOrAtStartsIfThereAreAny) {
     Batch batch, next;
     sample_windows(count_up(15), some_step, 1000, 5, batch, marks);
     std::set<std::int32_t> starts;
-    for (std::size_t row = 0; row < 1000; ++row) starts.insert(batch.inputs[row * 5]);
+    for (Index row = 0; row < 1000; ++row) starts.insert(batch.inputs[row * 5]);
     EXPECT_EQ(starts, expected);
     RandomKey next_step = some_step;
     ++next_step.step;
@@ -85,53 +89,32 @@ TEST(EvaluationWindows, BeginAnewAtEachStartAndPutAShortRestInABatchOfItsOwn) {
   EXPECT_THROW(evaluation_windows(1, 4), DataError) << "nothing to predict";
 }
 
-TEST(SampleWindows, CountAnswersAloneOrWhatHiddenOnesFollowFromWhereTheyAreToldTo) {
-  const std::vector<std::int32_t> answers = {0, 0, 0, 2, 0, 0, 1, 5, 0, 0};
-  for (const auto& [only_answers, hidden] :
-       {std::pair(false, false), {true, false}, {true, true}}) {
-    Batch batch;
-    sample_windows(count_up(10), some_step, 100, 4, batch,
-                   {.distances = answers, .only_answers = only_answers, .hidden_answers = hidden});
-    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
-      const std::int32_t next = batch.inputs[i] + 1;
-      const std::int32_t back = answers[static_cast<std::size_t>(next)];
-      EXPECT_EQ(batch.targets[i],
-                only_answers && back == 0 ? kNoTarget : next - (hidden ? back : 0));
+RC_GTEST_PROP(EvaluationWindows, CountEachTargetOnceWhereverStoriesBegin, ()) {
+  const auto context = *rc::gen::inRange<Index>(1, 12);
+  const auto size = context + *rc::gen::inRange<Index>(1, 60);
+  const auto most = *rc::gen::inRange<Index>(1, 6);
+  std::vector<Index> starts = {0};
+  while (starts.back() < size) starts.push_back(starts.back() + *rc::gen::inRange<Index>(1, 30));
+  starts.pop_back();
+  const auto tokens = count_up(size);
+  const std::vector<Index> windows = evaluation_windows(size, context, starts);
+  std::vector<std::int32_t> counted;
+  Batch batch;
+  for (Index window = 0; window < std::ssize(windows); window += batch.sequences) {
+    evaluation_window_batch(tokens, windows, window, most, context, batch);
+    RC_ASSERT(batch.sequences >= 1 && batch.sequences <= most);
+    RC_ASSERT(batch.length >= 1 && batch.length <= context);
+    RC_ASSERT(std::ssize(batch.inputs) == batch.sequences * batch.length);
+    for (Index i = 0; i < std::ssize(batch.targets); ++i) {
+      if (batch.targets[i] == kNoTarget) continue;
+      RC_ASSERT(batch.targets[i] == batch.inputs[i] + 1);
+      counted.push_back(batch.targets[i]);
+      // No window reads an earlier story.
+      const auto story = std::ranges::upper_bound(starts, Index{batch.inputs[i]}) - 1;
+      RC_ASSERT(batch.inputs[i - i % batch.length] >= *story);
     }
   }
-}
-
-TEST(EvaluationWindows, CountEachTargetOnceWhereverStoriesBegin) {
-  EXPECT_TRUE(rc::check([] {
-    const auto context = *rc::gen::inRange<Index>(1, 12);
-    const auto size = context + *rc::gen::inRange<Index>(1, 60);
-    const auto most = *rc::gen::inRange<Index>(1, 6);
-    std::vector<Index> starts = {0};
-    while (starts.back() < size) starts.push_back(starts.back() + *rc::gen::inRange<Index>(1, 30));
-    starts.pop_back();
-    const auto tokens = count_up(size);
-    const std::vector<Index> windows = evaluation_windows(size, context, starts);
-    std::vector<std::int32_t> counted;
-    Batch batch;
-    for (Index window = 0; window < std::ssize(windows); window += batch.sequences) {
-      evaluation_window_batch(tokens, windows, window, most, context, batch);
-      RC_ASSERT(batch.sequences >= 1);
-      RC_ASSERT(batch.sequences <= most);
-      RC_ASSERT(batch.length >= 1);
-      RC_ASSERT(batch.length <= context);
-      RC_ASSERT(std::ssize(batch.inputs) == batch.sequences * batch.length);
-      for (std::size_t i = 0; i < batch.targets.size(); ++i) {
-        const Index first = batch.inputs[i - i % static_cast<std::size_t>(batch.length)];
-        if (batch.targets[i] == kNoTarget) continue;
-        RC_ASSERT(batch.targets[i] == batch.inputs[i] + 1);
-        counted.push_back(batch.targets[i]);
-        // Nothing of an earlier story is seen.
-        const auto story = std::ranges::upper_bound(starts, Index{batch.inputs[i]}) - 1;
-        RC_ASSERT(first >= *story);
-      }
-    }
-    RC_ASSERT(counted == std::vector<std::int32_t>(tokens.begin() + 1, tokens.end()));
-  }));
+  RC_ASSERT(counted == std::vector<std::int32_t>(tokens.begin() + 1, tokens.end()));
 }
 
 }  // namespace

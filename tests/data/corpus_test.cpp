@@ -9,14 +9,16 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "autograd/base/error.h"
 #include "autograd/base/sha256.h"
+#include "autograd/base/text.h"
 #include "data/grammar.h"
 #include "data/memory_limit.h"
 #include "data/tales_corpus.h"
 #include "data/temporary_folder.h"
-#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -37,103 +39,132 @@ TEST(BuiltInCorpora, DeclareAllThatIsKnownOfThem) {
   EXPECT_EQ(headcount::BuiltInCorpus().defaults(), nlohmann::json::object());
 }
 
-std::string train_text(const Corpus& corpus) {
-  return corpus.vocabulary.decode(corpus.train.tokens);
+std::string text_of(const Corpus& corpus, const TextPart& part) {
+  return corpus.vocabulary.decode(part.tokens);
 }
 
-std::string validation_text(const Corpus& corpus) {
-  return corpus.vocabulary.decode(corpus.validation.tokens);
+using Texts = std::pair<std::string, std::string>;
+
+// Texts of the training and of the validation part.
+Texts texts(const Corpus& corpus) {
+  return {text_of(corpus, corpus.train), text_of(corpus, corpus.validation)};
 }
 
 class CorpusFromFile : public testing::Test {
  protected:
+  Corpus load(const std::string& text, const CorpusOptions& options = {}) const {
+    return load_corpus(folder_.file("text", text), options);
+  }
   TemporaryFolder folder_;
 };
 
 TEST_F(CorpusFromFile, SplitsByPositionAsNanoGptDoes) {
   const std::string text = "The quick brown f\u00F6x.";  // 20 characters, 21 bytes
-  const std::string path = folder_.file("split", text + "0123456");
-  const Corpus corpus = load_corpus(path);
-  EXPECT_EQ(corpus.name, path);
+  const Corpus corpus = load(text + "0123456");
+  EXPECT_EQ(corpus.name, (folder_.path() / "text").string());
   EXPECT_EQ(corpus.sha256, sha256_hex(text + "0123456"));
-  EXPECT_EQ(train_text(corpus), text + "0123");  // int(0.9 * 27) = 24 characters
-  EXPECT_EQ(validation_text(corpus), "456");
-  EXPECT_TRUE(corpus.train.distances.empty());
-  EXPECT_TRUE(corpus.validation.distances.empty());
+  EXPECT_EQ(texts(corpus), Texts(text + "0123", "456"));  // int(0.9 * 27) = 24 characters
+  EXPECT_TRUE(corpus.train.distances.empty() && corpus.validation.distances.empty());
   EXPECT_FALSE(corpus.entropy_per_character.has_value());
 }
 
 TEST_F(CorpusFromFile, NeedsTwoDifferentCharacters) {
-  EXPECT_THROW(load_corpus(folder_.file("one", "a")), DataError);
-  EXPECT_THROW(load_corpus(folder_.file("same", std::string(100, 'a'))), DataError);
-  EXPECT_NO_THROW(load_corpus(folder_.file("two", "ab")));
-}
-
-TEST_F(CorpusFromFile, NamesTheFileInErrors) {
-  const std::string path = folder_.file("latin1", "caf\xE9");
-  EXPECT_NE(message_of<DataError>([&] { load_corpus(path); }).find(path), std::string::npos);
-  EXPECT_THROW(load_corpus("no/such/file"), DataError);
-}
-
-TEST_F(CorpusFromFile, AFileNamedLikeABuiltInIsReachedByPath) {
-  const auto home = std::filesystem::current_path();
-  folder_.file("tales", "not a story");
-  std::filesystem::current_path(folder_.path());
-  const Corpus corpus = load_corpus("./tales");
-  std::filesystem::current_path(home);
-  EXPECT_EQ(train_text(corpus) + validation_text(corpus), "not a story");
+  EXPECT_THROW(load("a"), DataError);
+  EXPECT_THROW(load(std::string(100, 'a')), DataError);
+  EXPECT_NO_THROW(load("ab"));
 }
 
 TEST_F(CorpusFromFile, KeepsTheValidationFractionBetweenNoneAndAll) {
-  const std::string path = folder_.file("fraction", "abcdefghij");
-  EXPECT_EQ(load_corpus(path, {.validation_fraction = 0.5}).train.tokens.size(), 5u);
-  for (const double fraction : {0.0, 1.0, -0.5, 0.95}) {  // 0.95 leaves no character to train on
-    EXPECT_THROW(load_corpus(path, {.validation_fraction = fraction}), DataError) << fraction;
-  }
+  EXPECT_EQ(texts(load("abcdefghij", {.validation_fraction = 0.5})), Texts("abcde", "fghij"));
+  for (const double fraction : {0.0, 1.0, -0.5, 0.95})  // 0.95 leaves no character to train on
+    EXPECT_THROW(load("abcdefghij", {.validation_fraction = fraction}), DataError) << fraction;
 }
 
 TEST_F(CorpusFromFile, KeepsTheFirstCharactersOfItsValidationPart) {
-  const std::string path = folder_.file("part", "abcdefghijabcdefghij");
-  const Corpus all = load_corpus(path, {.validation_fraction = 0.5});
-  const Corpus part = load_corpus(path, {.validation_fraction = 0.5, .validation_characters = 4});
-  EXPECT_EQ(validation_text(part), "abcd");
-  EXPECT_EQ(train_text(part), train_text(all));
-  EXPECT_EQ(part.sha256, all.sha256);
-  const Corpus more = load_corpus(path, {.validation_fraction = 0.5, .validation_characters = 11});
-  EXPECT_EQ(validation_text(more), validation_text(all));
+  const std::string text = "abcdefghijabcdefghij";
+  for (const auto& [characters, kept] :
+       {std::pair<Index, const char*>{4, "abcd"}, {11, "abcdefghij"}}) {
+    const Corpus part =
+        load(text, {.validation_fraction = 0.5, .validation_characters = characters});
+    EXPECT_EQ(texts(part), Texts("abcdefghij", kept));
+    EXPECT_EQ(part.sha256, sha256_hex(text));
+  }
 }
 
 TEST_F(CorpusFromFile, TakesItsValidationPartFromAnotherFile) {
-  const std::string path = folder_.file("train", "abcabc"), other = folder_.file("other", "bcd");
-  const Corpus corpus = load_corpus(path, {.validation = other});
-  EXPECT_EQ(train_text(corpus), "abcabc");
-  EXPECT_EQ(validation_text(corpus), "bcd");
+  const std::string other = folder_.file("other", "bcd");
+  const Corpus corpus = load("abcabc", {.validation = other});
+  EXPECT_EQ(texts(corpus), Texts("abcabc", "bcd"));
   EXPECT_EQ(corpus.vocabulary.symbols(), U"abcd");
   EXPECT_EQ(corpus.sha256, sha256_hex("abcabc") + "+" + sha256_hex("bcd"));
-  const Corpus part = load_corpus(path, {.validation_characters = 2, .validation = other});
-  EXPECT_EQ(validation_text(part), "bc");
+  EXPECT_EQ(texts(load("abcabc", {.validation_characters = 2, .validation = other})),
+            Texts("abcabc", "bc"));
 }
 
 TEST_F(CorpusFromFile, SaysWhatLineEndsCost) {
-  const std::string path = folder_.file("lines", "ab\r\ncd\r\n");
-  const Corpus unix_ends = load_corpus(path), kept = load_corpus(path, {.unix_newlines = false});
-  EXPECT_EQ(train_text(unix_ends) + validation_text(unix_ends), "ab\ncd\n");
-  EXPECT_EQ(train_text(kept) + validation_text(kept), "ab\r\ncd\r\n");
   const std::string cost = " \\r, 25.0 % of the text and a character of the vocabulary";
-  EXPECT_EQ(unix_ends.newlines_note, path +
-                                         " ends 2 lines with \\r\\n, read as \\n; `newlines` "
-                                         "keep would add" +
-                                         cost);
-  EXPECT_EQ(kept.newlines_note, path +
-                                    " ends 2 lines with \\r\\n, kept as they are; `newlines` "
-                                    "unix would leave out" +
-                                    cost);
-  EXPECT_TRUE(unix_ends.newlines_replaced);
-  EXPECT_FALSE(kept.newlines_replaced);
-  EXPECT_EQ(load_corpus(folder_.file("plain", "ab\ncd\n")).newlines_note, "");
+  for (const auto& [unix_newlines, train, validation, note] :
+       {std::tuple{true, "ab\ncd", "\n", "read as \\n; `newlines` keep would add"},
+        {false, "ab\r\ncd\r", "\n", "kept as they are; `newlines` unix would leave out"}}) {
+    const Corpus corpus = load("ab\r\ncd\r\n", {.unix_newlines = unix_newlines});
+    EXPECT_EQ(texts(corpus), Texts(train, validation));
+    EXPECT_EQ(corpus.newlines_note, corpus.name + " ends 2 lines with \\r\\n, " + note + cost);
+    EXPECT_EQ(corpus.newlines_replaced, unix_newlines);
+  }
+  EXPECT_EQ(load("ab\ncd\n").newlines_note, "");
 }
 
-class BuiltInCorpus : public testing::TestWithParam<const char*> {};
+TEST_F(CorpusFromFile, MayBeAPipe) {
+  const std::string path = folder_.path() / "pipe", bytes = std::string(200'000, 'a') + "b";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(path) << bytes; });
+  const Corpus read = load_corpus(path);
+  writer.join();
+  EXPECT_EQ(read.sha256, sha256_hex(bytes));
+}
+
+TEST_F(CorpusFromFile, IsCutForTuningAtAnyCharacter) {
+  Corpus corpus = load("abcdefghijklmnopqrst");
+  keep_for_tuning(corpus, 3);
+  EXPECT_EQ(text_of(corpus, corpus.tuning), "abc");
+  EXPECT_EQ(text_of(corpus, corpus.train), "defghijklmnopqr");
+  EXPECT_TRUE(corpus.tuning.starts.empty() && corpus.tuning.distances.empty());
+}
+
+TEST_F(CorpusFromFile, HasStretchesAsPassages) {
+  const Corpus corpus = load("abcdefghijklmnopqrst", {.validation_fraction = 0.5});
+  EXPECT_EQ(passages(corpus, 4), 2);
+  EXPECT_EQ(passages(corpus, 100), 1);
+  const TextPart second = passage(corpus, 2, 4);
+  EXPECT_EQ(text_of(corpus, second), "opqr");
+  EXPECT_TRUE(second.starts.empty() && second.distances.empty());
+  EXPECT_EQ(passage(corpus, 1, 100).tokens, corpus.validation.tokens);
+}
+
+#ifdef HEADCOUNT_MEMORY_LIMIT
+TEST_F(CorpusFromFile, TakesTheMemoryOfItsTokensAndAFewBytesMoreACharacter) {
+  const std::size_t size = std::size_t{64} << 20;
+  std::string text;
+  while (text.size() < size) text += "All work and no play makes Jack a dull boy.\n";
+  const std::string path = folder_.file("text", text);
+  text = std::string();
+  EXPECT_EXIT(expect_enough_memory((sizeof(std::int32_t) + 3) * size, [&] { load_corpus(path); }),
+              testing::ExitedWithCode(0), "");
+}
+#endif
+
+class BuiltInCorpus : public testing::TestWithParam<const char*> {
+ protected:
+  static Corpus load(Index validation_characters = 0) {
+    return load_corpus(GetParam(),
+                       {.characters = 20'000, .validation_characters = validation_characters});
+  }
+  static void expect_equal(const TextPart& a, const TextPart& b) {
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(a.distances, b.distances);
+    EXPECT_EQ(a.starts, b.starts);
+  }
+};
 INSTANTIATE_TEST_SUITE_P(All, BuiltInCorpus, testing::Values("tales", "lookup", "mqar"),
                          [](const auto& built_in) { return std::string(built_in.param); });
 
@@ -164,15 +195,13 @@ TEST_P(BuiltInCorpus, IsTheStoriesThatItsSeedTellsCutWhereOneEnds) {
     right += story.baselines;
     answers += static_cast<double>(std::ranges::count_if(story.distances, std::identity()));
   }
-  const TextPart written = joined_parts(corpus.train, corpus.validation);
-  EXPECT_EQ(corpus.vocabulary.decode(written.tokens), text);
+  told.tokens = corpus.vocabulary.encode(decode_utf8(text, "stories"));
+  expect_equal(joined_parts(corpus.train, corpus.validation), told);
   EXPECT_EQ(corpus.sha256, sha256_hex(text));
-  EXPECT_EQ(written.starts, told.starts);
-  EXPECT_EQ(written.distances, told.distances);
   EXPECT_EQ(corpus.longest_story, longest);
   EXPECT_TRUE(corpus.stories_fit(longest) && !corpus.stories_fit(longest - 1));
   const auto characters = static_cast<double>(corpus.validation.tokens.size());
-  EXPECT_NEAR(characters, 0.1 * static_cast<double>(written.tokens.size()),
+  EXPECT_NEAR(characters, 0.1 * static_cast<double>(told.tokens.size()),
               static_cast<double>(longest));
   EXPECT_NEAR(*corpus.entropy_per_character, corpus.only_answers ? 0 : nats / characters, 1e-12);
   EXPECT_NEAR(corpus.baselines->guesser, right.guesser / answers, 1e-12);
@@ -183,22 +212,18 @@ TEST_P(BuiltInCorpus, IsTheStoriesThatItsSeedTellsCutWhereOneEnds) {
 }
 
 TEST_P(BuiltInCorpus, KeepsTheFirstStoriesOfItsValidationPartThatHaveEnoughCharacters) {
-  const Corpus all = load_corpus(GetParam(), {.characters = 20'000});
-  const Corpus part =
-      load_corpus(GetParam(), {.characters = 20'000, .validation_characters = 1000});
-  EXPECT_EQ(train_text(part), train_text(all));
+  const Corpus all = load(), part = load(1000);
+  const TextPart &whole = all.validation, &kept = part.validation;
+  expect_equal(part.train, all.train);
   EXPECT_EQ(part.sha256, all.sha256);
-  const std::size_t stories = part.validation.starts.size();
-  ASSERT_LT(stories, all.validation.starts.size());
-  EXPECT_EQ(std::ssize(part.validation.tokens), all.validation.starts[stories]);
-  EXPECT_GE(part.validation.tokens.size(), 1000u);
-  EXPECT_LT(all.validation.starts[stories - 1], 1000);
-  EXPECT_TRUE(validation_text(all).starts_with(validation_text(part)));
+  const std::size_t stories = kept.starts.size();
+  ASSERT_LT(stories, whole.starts.size());
+  expect_equal(kept, whole.slice(0, whole.starts[stories]));
+  EXPECT_GE(kept.tokens.size(), 1000u);
+  EXPECT_LT(whole.starts[stories - 1], 1000);
   // The floor is that of these stories.
-  const Corpus exactly = load_corpus(
-      GetParam(), {.characters = 20'000,
-                   .validation_characters = static_cast<Index>(part.validation.tokens.size())});
-  EXPECT_EQ(exactly.validation.tokens, part.validation.tokens);
+  const Corpus exactly = load(std::ssize(kept.tokens));
+  expect_equal(exactly.validation, kept);
   EXPECT_EQ(exactly.entropy_per_character, part.entropy_per_character);
   EXPECT_EQ(part.entropy_per_character == all.entropy_per_character, part.only_answers);
 }
@@ -206,73 +231,28 @@ TEST_P(BuiltInCorpus, KeepsTheFirstStoriesOfItsValidationPartThatHaveEnoughChara
 TEST(WrittenCorpus, HasAPartOfEachEvenWithHugeStories) {
   const Corpus corpus =
       write_corpus(tales_of<TalesOptions{.events = 1000}>(), {.characters = 1000});
-  EXPECT_FALSE(corpus.train.tokens.empty());
-  EXPECT_FALSE(corpus.validation.tokens.empty());
+  EXPECT_FALSE(corpus.train.tokens.empty() || corpus.validation.tokens.empty());
 }
 
 TEST_P(BuiltInCorpus, KeepsWholeStoriesForTuning) {
-  const Corpus whole = load_corpus(GetParam(), {.characters = 20'000});
+  const Corpus whole = load();
   const Index end = whole.train.starts[9];
   for (const Index characters : {end - 1, end, end + 1}) {
     Corpus corpus = whole;
     keep_for_tuning(corpus, characters);
     EXPECT_EQ(std::ssize(corpus.tuning.tokens), whole.train.starts[characters > end ? 10 : 9]);
-    const TextPart joined = joined_parts(corpus.tuning, corpus.train);
-    EXPECT_EQ(joined.tokens, whole.train.tokens);
-    EXPECT_EQ(joined.distances, whole.train.distances);
-    EXPECT_EQ(joined.starts, whole.train.starts);
+    expect_equal(joined_parts(corpus.tuning, corpus.train), whole.train);
   }
 }
 
-TEST(KeepForTuning, CutsATextWithoutStoriesAnywhere) {
-  const TemporaryFolder folder;
-  Corpus corpus = load_corpus(folder.file("letters", "abcdefghijklmnopqrst"));
-  keep_for_tuning(corpus, 3);
-  EXPECT_EQ(corpus.vocabulary.decode(corpus.tuning.tokens), "abc");
-  EXPECT_EQ(train_text(corpus), "defghijklmnopqr");
-  EXPECT_TRUE(corpus.tuning.starts.empty());
-  EXPECT_TRUE(corpus.tuning.distances.empty());
-}
-
-TEST(Passage, IsAStoryOfABuiltInText) {
-  for (const std::string name : {"tales", "lookup"}) {
-    const Corpus corpus = load_corpus(name, {.seed = 3, .characters = 5000});
-    const Index stories = passages(corpus, 100);
-    ASSERT_EQ(stories, std::ssize(corpus.validation.starts));
-    std::vector<std::int32_t> tokens, answers;
-    for (Index number = 1; number <= stories; ++number) {
-      const TextPart whole = passage(corpus, number, 1000);
-      EXPECT_EQ(whole.starts, std::vector<Index>{0});
-      tokens.insert(tokens.end(), whole.tokens.begin(), whole.tokens.end());
-      answers.insert(answers.end(), whole.distances.begin(), whole.distances.end());
-    }
-    EXPECT_EQ(tokens, corpus.validation.tokens);
-    EXPECT_EQ(answers, corpus.validation.distances);
-    EXPECT_EQ(passage(corpus, 1, 10).tokens,
-              std::vector(corpus.validation.tokens.begin(), corpus.validation.tokens.begin() + 10));
-  }
-}
-
-TEST(Passage, IsAStretchOfAFile) {
-  const TemporaryFolder folder;
-  const Corpus corpus =
-      load_corpus(folder.file("text", "abcdefghijklmnopqrst"), {.validation_fraction = 0.5});
-  EXPECT_EQ(passages(corpus, 4), 2);
-  EXPECT_EQ(passages(corpus, 100), 1);
-  const TextPart second = passage(corpus, 2, 4);
-  EXPECT_EQ(corpus.vocabulary.decode(second.tokens), "opqr");
-  EXPECT_TRUE(second.starts.empty() && second.distances.empty());
-  EXPECT_EQ(passage(corpus, 1, 100).tokens, corpus.validation.tokens);
-}
-
-TEST(LoadedText, MayBeAPipe) {
-  const TemporaryFolder folder;
-  const std::string path = folder.path() / "pipe", bytes = std::string(200'000, 'a') + "b";
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  std::thread writer([&] { std::ofstream(path) << bytes; });
-  const Corpus read = load_corpus(path);
-  writer.join();
-  EXPECT_EQ(read.sha256, sha256_hex(bytes));
+TEST_P(BuiltInCorpus, HasStoriesAsPassages) {
+  const Corpus corpus = load();
+  TextPart all;
+  for (Index number = 1; number <= passages(corpus, 100); ++number)
+    all = joined_parts(std::move(all), passage(corpus, number, 1000));
+  expect_equal(all, corpus.validation);
+  EXPECT_EQ(text_of(corpus, passage(corpus, 2, 10)),
+            text_of(corpus, corpus.validation.slice(all.starts[1], all.starts[1] + 10)));
 }
 
 TEST(AdoptVocabulary, KeepsTheCharactersOfTokens) {
@@ -283,19 +263,6 @@ TEST(AdoptVocabulary, KeepsTheCharactersOfTokens) {
   EXPECT_EQ(corpus.vocabulary.decode(corpus.train.tokens), "acba");
   EXPECT_THROW(adopt_vocabulary(corpus, Vocabulary(U"abc")), DataError);  // it lacks x and y
 }
-
-#ifdef HEADCOUNT_MEMORY_LIMIT
-TEST(LoadedText, TakesTheMemoryOfItsTokensAndAFewBytesMoreACharacter) {
-  const std::size_t size = std::size_t{64} << 20;
-  const TemporaryFolder folder;
-  std::string text;
-  while (text.size() < size) text += "All work and no play makes Jack a dull boy.\n";
-  const std::string path = folder.file("text", text);
-  text = std::string();
-  EXPECT_EXIT(expect_enough_memory((sizeof(std::int32_t) + 3) * size, [&] { load_corpus(path); }),
-              testing::ExitedWithCode(0), "");
-}
-#endif
 
 }  // namespace
 }  // namespace headcount
