@@ -16,16 +16,11 @@ namespace {
 
 std::atomic<int> caught = 0;              // a handler sets it, threads of an evaluation read it
 std::atomic<std::int64_t> caught_at = 0;  // milliseconds
+std::int64_t (*milliseconds)() = steady_milliseconds;
 static_assert(std::atomic<int>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free);
 
 std::atomic<std::int64_t> steps_done = 0;  // of all runs of this process
-
-std::int64_t milliseconds() {
-  timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);  // a handler may call it
-  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
-}
 
 void handle(int signal) {
   if (caught == 0) {
@@ -62,7 +57,14 @@ void raise_if_told() {
 
 }  // namespace
 
-void catch_interrupts() {
+std::int64_t steady_milliseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // a handler may call it
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+void catch_interrupts(std::int64_t (*clock_of_handlers)()) {
+  milliseconds = clock_of_handlers;
   run_handlers_elsewhere();
   struct sigaction action = {}, before = {};
   action.sa_handler = handle;
