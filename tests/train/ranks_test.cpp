@@ -52,19 +52,6 @@ std::string train_line(const std::string& flags) {
                     flags));
 }
 
-// What a run leaves, but for the record of what started it.
-void expect_same_run(const TrainFolder& folder, const std::string& run, const std::string& other,
-                     const std::string& what) {
-  for (const char* file :
-       {"metrics.jsonl", "config.json", "checkpoints/latest",
-        "checkpoints/step-3/model.safetensors", "checkpoints/step-6/model.safetensors",
-        "checkpoints/step-6/optimizer.safetensors", "samples/step-6.txt"}) {
-    ASSERT_TRUE(folder.has(run + "/" + file)) << file;
-    EXPECT_EQ(folder.contents(run + "/" + file), folder.contents(other + "/" + file))
-        << file << ", " << what;
-  }
-}
-
 TEST(Ranks, ShareThingsInTheirOrder) {
   for (const int size : {1, 2, 3, 7}) {
     for (const Index count : {0, 1, 3, 8}) {
@@ -94,7 +81,7 @@ TEST(Ranks, TrainTheBitsOfOneProcess) {
     const std::string run = "ranks" + std::to_string(ranks);
     const ProgramResult together = done(folder, ranks, line(run, threads));
     EXPECT_EQ(json::parse(together.out)["val_loss"], alone["val_loss"]) << "one object";
-    expect_same_run(folder, run, "alone", run);
+    folder.expect_same_run(run, "alone", 6);
     const std::string first = "gqa: ";  // what the run takes, which one rank says
     expect_parts(together.err, {first});
     EXPECT_EQ(together.err.find(first), together.err.rfind(first)) << together.err;
@@ -111,14 +98,6 @@ std::string with_signal(int ranks, int rank, int step, int signal, const std::st
          " sh -c 'if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = " + std::to_string(rank) +
          " ]; then export HEADCOUNT_STOP_AT=" + TrainFolder::stop_at(step, signal) +
          "; fi; exec \"$0\" \"$@\"' \"$headcount\" " + line;
-}
-
-void expect_same_end(const TrainFolder& folder, int step) {
-  const std::string last = "/checkpoints/step-" + std::to_string(step) + "/";
-  for (const std::string file : {"/metrics.jsonl", "/checkpoints/latest"})
-    EXPECT_EQ(folder.contents("run" + file), folder.contents("alone" + file)) << file;
-  for (const std::string file : {"model.safetensors", "optimizer.safetensors"})
-    EXPECT_EQ(folder.contents("run" + last + file), folder.contents("alone" + last + file)) << file;
 }
 
 // A kill takes all down, as MPI does; a signal to one stops all. What goes on is another number of
@@ -140,7 +119,7 @@ TEST(Ranks, GoOnAfterAKillOrASignalWithAnotherNumber) {
                                  "resume with headcount train --resume run\n"});
     }
     done(folder, signal == SIGKILL ? 2 : 0, "train --resume run --threads 1 --quiet");
-    expect_same_end(folder, 20);
+    folder.expect_same_run("run", "alone", 20);
   }
 }
 

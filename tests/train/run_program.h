@@ -160,6 +160,19 @@ class TrainFolder {
       steps.push_back(nlohmann::json::parse(line));
     return steps;
   }
+  /// Expects that two runs which end at `step` left equal files: weights, moments and all that
+  /// follows from them.
+  void expect_same_run(const std::string& run, const std::string& other, int step) const {
+    const std::string name = "step-" + std::to_string(step), saved = "/checkpoints/" + name + "/";
+    for (const std::string& file :
+         {saved + "model.safetensors", saved + "optimizer.safetensors",
+          saved + "trainer_state.json", std::string("/checkpoints/latest"),
+          std::string("/metrics.jsonl"), std::string("/config.json"),
+          "/samples/" + name + ".txt"}) {
+      ASSERT_TRUE(has(run + file)) << run << file;
+      EXPECT_EQ(contents(run + file), contents(other + file)) << run << file;
+    }
+  }
   /// Weights of the run in the folder `run` after `step` steps, as their file has them.
   std::string weights(const std::string& run, int step = 3) const {
     return contents(run + "/checkpoints/step-" + std::to_string(step) + "/model.safetensors");

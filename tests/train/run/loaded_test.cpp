@@ -2,7 +2,6 @@
 // or lies elsewhere by now, and by one that starts from the weights of another.
 #include "train/run/loaded.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
@@ -30,104 +29,93 @@ class DamagedRun : public testing::Test {
 };
 
 TEST_F(DamagedRun, IsNotBegunAnewWhereItsCheckpointsCannotBeRead) {
-  fs::rename(folder_ / "run/checkpoints", folder_ / "away");
+  const fs::path checkpoints = folder_ / "run/checkpoints";
+  fs::rename(checkpoints, folder_ / "away");
   const std::string record = folder_.contents("run/run.json");
-  const auto expect_untouched = [&](const char* what) {
+  // A file, a link to itself, and a link to a disk that is not there.
+  for (const char* target : {"", "checkpoints", "/nowhere/checkpoints"}) {
+    if (*target == '\0') folder_.file("run/checkpoints", "a file");
+    if (*target != '\0') fs::create_symlink(target, checkpoints);
     folder_.expect_refusal("train --resume run", kData, {"run/checkpoints cannot be read: "});
-    EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics_) << what;
-    EXPECT_EQ(folder_.contents("run/run.json"), record) << what;
-    fs::remove(folder_ / "run/checkpoints");
-  };
-  folder_.file("run/checkpoints", "a file");
-  expect_untouched("a file");
-  fs::create_symlink("checkpoints", folder_ / "run/checkpoints");
-  expect_untouched("a link to itself");
-  fs::create_symlink("/nowhere/checkpoints", folder_ / "run/checkpoints");
-  expect_untouched("a link to a disk that is not there");
+    EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics_) << target;
+    EXPECT_EQ(folder_.contents("run/run.json"), record) << target;
+    fs::remove(checkpoints);
+  }
 }
 
 TEST_F(DamagedRun, GoesOnWithTheMetricsThatThereAre) {
   go_back();
-  const std::size_t third = metrics_.find("{\"step\":3,");
-  const std::size_t eleventh = metrics_.find("{\"step\":11,");
+  const std::size_t third = metrics_.find("{\"step\":3,"),
+                    eleventh = metrics_.find("{\"step\":11,");
   ASSERT_NE(eleventh, std::string::npos);
-  for (const std::string& left : {std::string(), metrics_.substr(0, third + 12)}) {
-    const TrainFolder copy;
-    fs::copy(folder_ / "run", copy / "run", fs::copy_options::recursive);
-    copy.file("run/metrics.jsonl", left);
-    if (left.empty()) fs::remove(copy / "run/metrics.jsonl");
-    const std::string err = copy.done("train --quiet --resume run").err;
-    EXPECT_TRUE(err.starts_with("headcount: run/metrics.jsonl ends at step " +
-                                std::string(left.empty() ? "0" : "2") + " instead of 10; "))
+  folder_.copy("run", "unread");
+  for (const auto& [last, whole, cut] :
+       {std::tuple<const char*, std::size_t, std::size_t>{"0", 0, 0}, {"2", third, third + 12}}) {
+    fs::remove_all(folder_ / "run");
+    folder_.copy("unread", "run");
+    folder_.file("run/metrics.jsonl", metrics_.substr(0, cut));
+    if (cut == 0) fs::remove(folder_ / "run/metrics.jsonl");
+    const std::string err = folder_.done("train --quiet --resume run").err;
+    EXPECT_TRUE(err.starts_with("headcount: run/metrics.jsonl ends at step " + std::string(last) +
+                                " instead of 10; "))
         << err;
     // Whole lines only, and those of the steps that were trained now.
-    EXPECT_EQ(copy.contents("run/metrics.jsonl"),
-              (left.empty() ? "" : metrics_.substr(0, third)) + metrics_.substr(eleventh));
+    EXPECT_EQ(folder_.contents("run/metrics.jsonl"),
+              metrics_.substr(0, whole) + metrics_.substr(eleventh));
     // Resumed once more, the run has lost nothing else.
-    EXPECT_EQ(copy.headcount("train --quiet --resume run").err, "");
+    EXPECT_EQ(folder_.done("train --quiet --resume run").err, "");
   }
 }
 
+// The error says neither that there are no weights nor what a library says.
 TEST_F(DamagedRun, NamesTheOlderCheckpointThatLoads) {
+  const auto expect_whole = [&](const std::string& step, const std::string& said) {
+    for (const char* line : {"train --resume run", "sample --from run"})
+      folder_.expect_refusal(line, kData,
+                             {said, "run/checkpoints/" + step + " is whole: to continue from it, " +
+                                        "remove run/checkpoints/step-20"});
+  };
+  const fs::path weights = folder_ / "run/checkpoints/step-20/model.safetensors";
+  fs::rename(weights, folder_ / "weights");
+  fs::create_symlink(weights.filename(), weights);
+  expect_whole("step-15", "step-20/model.safetensors' cannot be read: Too many levels");
+  folder_.expect_refusal("sample --from run/checkpoints/step-20", kData,
+                         {"model.safetensors' cannot be read: Too many levels"});
+  fs::rename(folder_ / "weights", weights);
   for (const char* step : {"step-20", "step-15"}) {
     const std::string file = "run/checkpoints/" + std::string(step) + "/optimizer.safetensors";
     std::string bytes = folder_.contents(file);
     bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
     folder_.file(file, bytes);
   }
-  for (const char* line : {"train --resume run", "sample --from run"}) {
-    folder_.expect_refusal(line, kData,
-                           {"run/checkpoints/step-20/optimizer.safetensors is damaged",
-                            "run/checkpoints/step-10 is whole: to continue from it, remove "
-                            "run/checkpoints/step-20"});
-  }
+  expect_whole("step-10", "run/checkpoints/step-20/optimizer.safetensors is damaged");
   go_back();
   folder_.done("train --resume run --quiet");
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics_);
 }
 
-// The error says neither that there are no weights nor what a library says.
-TEST_F(DamagedRun, NamesTheOlderCheckpointWhereTheNewestCannotBeLookedAt) {
-  const fs::path weights = folder_ / "run/checkpoints/step-20/model.safetensors";
-  fs::remove(weights);
-  fs::create_symlink(weights.filename(), weights);
-  for (const char* line : {"train --resume run", "sample --from run"}) {
-    folder_.expect_refusal(line, kData,
-                           {"step-20/model.safetensors' cannot be read: Too many levels",
-                            "run/checkpoints/step-15 is whole"});
-  }
-  folder_.expect_refusal("sample --from run/checkpoints/step-20", kData,
-                         {"model.safetensors' cannot be read: Too many levels"});
-}
-
-TEST_F(DamagedRun, FindsItsTextFromAnotherDirectory) {
+TEST_F(DamagedRun, FindsWhatItNeedsFromAnotherDirectory) {
   go_back();
-  fs::create_directories(folder_ / "deep/er");
+  folder_.trained("--init run/checkpoints/step-10 --out second --quiet");
+  const std::string second = folder_.contents("second/metrics.jsonl");
+  fs::remove_all(folder_ / "second/checkpoints");
   const fs::path elsewhere = folder_ / "deep/er";
-  const ProgramResult resumed =
-      run_program(words("train --quiet --resume ../../run --data text.txt"), elsewhere);
-  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  fs::create_directories(elsewhere);
+  const auto done = [&](const std::string& line) {
+    EXPECT_EQ(run_program(words(line), elsewhere).exit_code, 0) << line;
+  };
+  done("train --quiet --resume ../../second");  // with the weights that it starts from
+  EXPECT_EQ(folder_.contents("second/metrics.jsonl"), second);
+  done("train --quiet --resume ../../run --data text.txt");
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics_);
-  EXPECT_EQ(run_program(words("eval --from ../../run"), elsewhere).exit_code, 0);
-
+  done("eval --from ../../run");
   // Moved with its text, it is found from where the text is, as before.
   fs::rename(folder_ / "run", elsewhere / "run");
   fs::rename(folder_ / "text.txt", elsewhere / "text.txt");
-  EXPECT_EQ(run_program(words("train --quiet --resume run"), elsewhere).exit_code, 0);
+  done("train --quiet --resume run");
   folder_.expect_refusal("train --quiet --resume deep/er/run", kData,
                          {"the text of deep/er/run, 'text.txt', is not here and no longer in " +
                           fs::canonical(folder_.path()).string()});
-}
-
-TEST_F(DamagedRun, FindsTheWeightsThatItStartsFromInAnotherDirectory) {
-  folder_.trained("--init run/checkpoints/step-10 --out second --quiet");
-  const std::string metrics = folder_.contents("second/metrics.jsonl");
-  fs::remove_all(folder_ / "second/checkpoints");
-  fs::create_directory(folder_ / "deep");
-  const ProgramResult resumed =
-      run_program(words("train --quiet --resume ../second"), folder_ / "deep");
-  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_EQ(folder_.contents("second/metrics.jsonl"), metrics);
 }
 
 TEST_F(DamagedRun, IsNotTheRunOfAnotherTextModelOrLength) {
@@ -157,47 +145,44 @@ TEST_F(DamagedRun, IsNotTheRunOfAnotherTextModelOrLength) {
 // Runs that start from the weights of another, at a learning rate of 0.
 class InitialWeights : public testing::Test {
  protected:
-  std::string init(const std::string& run, const std::string& flags) const {
+  static std::string init(const std::string& flags, const std::string& run = "first") {
     return "train --data text.txt --steps 1 --lr 0 --min-lr 0 --init " + run + " " + flags;
   }
   TrainFolder folder_;
 };
 
 TEST_F(InitialWeights, BringTheSettingsOfTheirModel) {
+  const std::string first = "first/checkpoints/step-1";
   folder_.trained(
       "--layers 2 --dim 24 --attention mla --kv-rank 6 --dropout 0.1 --steps 1 --quiet --out "
       "first");
-  const std::string first = "first/checkpoints/step-1";
   folder_.done("train --data text.txt --steps 1 --quiet --out second --init " + first);
   nlohmann::json settings = folder_.json("first/config.json");
-  settings["init"] = first;
-  settings["dropout"] = 0.0;  // of that training
   const nlohmann::json second = folder_.json("second/config.json");
-  settings["batch"] = second["batch"];
-  EXPECT_EQ(second, settings);
-  folder_.expect_refusal(
-      init(first, "--attention gqa --heads 3 --kv-rank 6 --dim 48 --out third"), kUsage,
-      {"--attention is \"gqa\" here and \"mla\" there, --dim is 48 here and 24 there, "
-       "--heads is 3 here and 2 there;"});
-  folder_.file("other.txt", std::string(400, 'x') + std::string(400, 'y'));
-  folder_.expect_refusal("train --data other.txt --out third --init " + first, kData,
-                         {"lacks 'x'"});
+  settings.update({{"init", first}, {"dropout", 0.0}, {"batch", second["batch"]}});
+  EXPECT_EQ(second, settings) << "dropout is of a training, not of a model";
   folder_.trained("--attention gqa2@4/share --layers 2 --quiet --out pattern");
-  EXPECT_EQ(folder_.object(init("pattern", "--attention gqa2@4/share --layers 2 --quiet --out p2"))
+  EXPECT_EQ(folder_.object(init("--attention gqa2@4/share --layers 2 --quiet --out p2", "pattern"))
                 .at("attention"),
             "gqa2@4/share");
-  folder_.expect_refusal(init("pattern", "--attention gqa2@4/mqa --layers 2 --out third"), kUsage,
-                         {"--attention is \"gqa2@4/mqa\" here and \"gqa2@4/share\" there"});
+  folder_.file("other.txt", std::string(400, 'x') + std::string(400, 'y'));
+  for (const auto& [line, code, said] :
+       {std::tuple{init("--attention gqa --heads 3 --kv-rank 6 --dim 48 --out third", first),
+                   kUsage,
+                   "--attention is \"gqa\" here and \"mla\" there, --dim is 48 here and 24 there, "
+                   "--heads is 3 here and 2 there;"},
+        {"train --data other.txt --out third --init " + first, kData, "lacks 'x'"},
+        {init("--attention gqa2@4/mqa --layers 2 --out third", "pattern"), kUsage,
+         "--attention is \"gqa2@4/mqa\" here and \"gqa2@4/share\" there"}})
+    folder_.expect_refusal(line, code, {said});
   EXPECT_FALSE(folder_.has("third"));
 }
 
 TEST_F(InitialWeights, AreNotReplacedByTheRunThatStartsFromThem) {
   folder_.trained("--quiet --out first");
   const std::string before = folder_.weights("first");
-  for (const std::string init : {"first", "first/checkpoints/step-3"})
-    folder_.expect_refusal(
-        TrainFolder::train_line("--steps 1 --out ./first --force --init " + init), kUsage,
-        {"lies in --out ./first"});
+  for (const std::string run : {"first", "first/checkpoints/step-3"})
+    folder_.expect_refusal(init("--out ./first --force", run), kUsage, {"lies in --out ./first"});
   EXPECT_EQ(folder_.weights("first"), before);
 }
 
@@ -205,21 +190,21 @@ TEST_F(InitialWeights, GoOnInAnotherContextWindowAndBaseOfFrequencies) {
   folder_.trained("--attention mla --quiet --out first");
   const std::string flags = "--force --out second";
   const ProgramResult second =
-      folder_.done(init("first", "--context 24 --attention mla@5 --rope-theta 500 " + flags));
+      folder_.done(init("--context 24 --attention mla@5 --rope-theta 500 " + flags));
   EXPECT_EQ(folder_.weights("second", 1), folder_.weights("first"));
   expect_parts(second.err, {"headcount: the weights of first go on with --window 5 instead of 0, "
                             "--rope-theta 500 instead of 10000, --context 24 instead of 16\n"});
   folder_.expect_refusal("train --resume second --context 16", kUsage, {"--context is 16"});
-  EXPECT_EQ(folder_.done(init("first", flags)).err.find("go on with"), std::string::npos);
+  EXPECT_EQ(folder_.done(init(flags)).err.find("go on with"), std::string::npos);
 }
 
 TEST_F(InitialWeights, GoOnOnTheFirstLearnedPositionsAndOnNoMore) {
   folder_.trained("--positions learned --quiet --out first");
-  expect_parts(folder_.done(init("first", "--context 8 --out second")).err,
+  expect_parts(folder_.done(init("--context 8 --out second")).err,
                {"later learned positions are left out"});
   ASSERT_LT(folder_.weights("second", 1).size(), folder_.weights("first").size());
   folder_.expect_refusal(
-      init("first", "--context 17 --out third"), kUsage,
+      init("--context 17 --out third"), kUsage,
       {"--context 17 is more than the 16 learned positions of first/checkpoints/step-3"});
   EXPECT_FALSE(folder_.has("third"));
 }

@@ -15,14 +15,14 @@ namespace fs = std::filesystem;
 
 TEST(Force, ReplacesNoFolderThatIsNoRun) {
   const TrainFolder folder;
-  for (const char* name : {"samples/music.wav", "checkpoints/mymodel.pt", "run.json",
-                           "checkpoints/step-3/model.safetensors", "config.json"}) {
+  for (const std::string name : {"samples/music.wav", "checkpoints/mymodel.pt", "run.json",
+                                 "checkpoints/step-3/model.safetensors", "config.json"}) {
     fs::remove_all(folder / "mine");
     fs::create_directories((folder / "mine" / name).parent_path());
-    folder.file("mine/" + std::string(name), "{\"mine\": 1}");
+    folder.file("mine/" + name, "{\"mine\": 1}");
     folder.expect_refusal(TrainFolder::train_line("--out mine --force"), kUsage,
                           {"--out mine", "no run"});
-    EXPECT_EQ(folder.contents("mine/" + std::string(name)), "{\"mine\": 1}");
+    EXPECT_EQ(folder.contents("mine/" + name), "{\"mine\": 1}");
   }
 }
 
@@ -58,22 +58,33 @@ class AsSomeoneElse {
   uid_t user_ = geteuid();
 };
 
+// What keeps someone else from a run in `folder` if `closed` cannot be read.
+std::string refusal(const fs::path& folder, const fs::path& closed) {
+  chmod(folder.parent_path().c_str(), 0755);
+  chmod(folder.c_str(), 0777);
+  chmod(closed.c_str(), 0);
+  const AsSomeoneElse user;
+  return message_of([&] { lock_for_new_run(folder, EarlierRun::replace); });
+}
+
 TEST(Force, RemovesNothingOfARunThatItCannotReadWhole) {
   const TrainFolder folder;
   folder.trained("--out run --quiet");
-  chmod(folder.path().c_str(), 0755);
-  chmod((folder / "run").c_str(), 0777);
   for (const std::string closed : {"run/checkpoints", "run/samples"}) {
-    chmod((folder / closed).c_str(), 0);
-    {
-      const AsSomeoneElse user;
-      EXPECT_THROW(lock_for_new_run(folder / "run", EarlierRun::replace), DataError) << closed;
-    }
+    expect_parts(refusal(folder / "run", folder / closed), {closed});
     chmod((folder / closed).c_str(), 0755);
-    for (const char* file :
+    for (const std::string file :
          {"config.json", "metrics.jsonl", "run.json", "checkpoints/step-3/model.safetensors"})
-      EXPECT_TRUE(folder.has("run/" + std::string(file))) << closed << " " << file;
+      EXPECT_TRUE(folder.has("run/" + file)) << closed << " " << file;
   }
+}
+
+TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
+  const TemporaryFolder parent;
+  const fs::path folder = parent.path() / "closed";
+  fs::create_directory(folder);
+  EXPECT_EQ(refusal(folder, folder),
+            "`out` " + folder.string() + " cannot be read: Permission denied; name another");
 }
 
 TEST(Out, TakesAFolderInWhichARunHardlyBegan) {
@@ -82,17 +93,6 @@ TEST(Out, TakesAFolderInWhichARunHardlyBegan) {
   folder.file(std::string("run/") + kLockFile, "process 1 on host");
   folder.file("run/.run.json.partial", "{");
   folder.trained("--out run --quiet");
-}
-
-TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
-  const TemporaryFolder parent;
-  const fs::path folder = parent.path() / "closed";
-  fs::create_directory(folder);
-  chmod(parent.path().c_str(), 0755);
-  chmod(folder.c_str(), 0);
-  const AsSomeoneElse user;
-  EXPECT_EQ(message_of<SettingError>([&] { lock_for_new_run(folder, EarlierRun::replace); }),
-            "`out` " + folder.string() + " cannot be read: Permission denied; name another");
 }
 
 TEST(Out, OfAComparisonKeepsFilesThatNoComparisonWrote) {
