@@ -7,6 +7,7 @@
 #include <string>
 
 #include "data/built_in.h"
+#include "data/tales.h"
 
 /// What tests of several grammars share.
 namespace headcount {
@@ -15,6 +16,14 @@ namespace headcount {
 inline StoryGrammar grammar(const std::string& name, const nlohmann::json& settings = {}) {
   return find_built_in(name)->writer(
       Given(corpus_settings(), settings).of(corpus_settings(), name));
+}
+
+/// Corpus of tales of another size than the built-in one.
+template <TalesOptions size>
+BuiltInCorpus tales_of() {
+  return {.name = "tales", .writer = [](const Given&) -> StoryGrammar {
+            return [](const Chooser& chooser) { return tell_tale(size, chooser); };
+          }};
 }
 
 /// Probability of naming `right` by naming what `counts` has most often, drawn among ties; `guess`

@@ -110,19 +110,5 @@ RC_GTEST_PROP(Lookup, NatsAreThoseOfTheChoicesThatTheTextShows, ()) {
   RC_ASSERT(std::abs(story.nats - nats) < 1e-9);
 }
 
-TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
-  // Squares 0, 5, 10 of the first column, 1 and 6 of the second.
-  const std::vector<std::uint64_t> choices = {0, 0, 4, 0, 8, 0, 0, 0, 3, 0};
-  std::size_t next = 0;
-  const Story story = lookup(1)(
-      [&](std::uint64_t) { return next < choices.size() ? choices[next++] : std::uint64_t{0}; });
-  const std::u32string line = decode_utf8(story.text, "lookup");
-  std::map<int, int> columns;
-  for (const Piece& piece : pieces(line)) ++columns[piece.x];
-  ASSERT_EQ(columns, (std::map<int, int>{{0, 3}, {1, 2}}));
-  EXPECT_EQ(line.substr(5), std::u32string(10, U'.') + U"\n");
-  EXPECT_EQ(story.distances, std::vector<std::int32_t>(16, 0));
-}
-
 }  // namespace
 }  // namespace headcount

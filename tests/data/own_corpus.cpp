@@ -17,20 +17,17 @@ constexpr std::string_view kAlphabet = "abcdefgh";
 
 Story write_own(Index letters, const Chooser& chooser) {
   StoryWriter writer(chooser);
-  std::string left(kAlphabet), shown;
-  for (Index i = 0; i < letters; ++i) {
-    const auto chosen = left.begin() + static_cast<std::ptrdiff_t>(writer.choose(left.size()));
-    shown += *chosen;
-    left.erase(chosen);
-  }
+  std::vector<char> left(kAlphabet.begin(), kAlphabet.end());
+  std::string shown;
+  for (Index i = 0; i < letters; ++i) shown += writer.draw(left);
   writer.write(shown);
-  const std::size_t asked = writer.choose(shown.size() - 1);
+  const Index asked = writer.choose(letters - 1);
   writer.write(std::string{':', shown[asked]});
   const double guess = 1.0 / static_cast<double>(kAlphabet.size() - 1);
   writer.write_answer(
       shown.substr(asked + 1, 1),
       {.guesser = guess, .copier = guess, .commonest = 1.0 / static_cast<double>(letters)},
-      static_cast<Index>(asked) + 1);
+      asked + 1);
   writer.write("\n");
   return std::move(writer).finish();
 }
