@@ -67,7 +67,7 @@ MUTANTS = {
         ("(norm + 1e-6)", "norm", "ClipScale.*"),
     ],
     ("train/evaluation.cpp", "train"): [
-        ("bit_width(position / 32)", "bit_width(position / 33)", "LossByPosition.*"),
+        ("bit_width(position / 32)", "bit_width(position / 33)", "EvaluationOfAText.*"),
         ("bit_width(distance) - 1)", "bit_width(distance - 1))", "EvaluationOfAText.*"),
         ("+ i % length + 1;", "+ i % length;", "EvaluationOfAText.*"),
     ],

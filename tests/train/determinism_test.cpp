@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,17 +23,13 @@ constexpr Index kTrainedVocabulary = 20;
 
 // Sizes at which products, elementwise loops and attention all have several chunks: 240 rows of 48,
 // sequences longer than a tile of 64; with more than 3 sequences, several shards.
-TrainOptions options_of(const std::string& attention, Index batch = 3, Index context = 80) {
-  const Index layers = std::max<Index>(2, std::ssize(parse_attention_spec(attention).cycle));
-  return resolve_training(Given(training_settings(), {{"attention", attention},
-                                                      {"layers", layers},
-                                                      {"dim", 48},
-                                                      {"context", context},
-                                                      {"dropout", 0.1},
-                                                      {"batch", batch},
-                                                      {"steps", 5},
-                                                      {"warmup", 2},
-                                                      {"lr", 0.01}}));
+TrainOptions options_of(const nlohmann::json& more) {
+  nlohmann::json values = {{"dim", 48},  {"context", 80}, {"dropout", 0.1},
+                           {"batch", 3}, {"steps", 5},    {"warmup", 2}};
+  values.update(more);
+  const auto pattern = parse_attention_spec(values["attention"].get<std::string>());
+  values["layers"] = std::max<Index>(2, std::ssize(pattern.cycle));
+  return tiny_options(values);
 }
 
 // All weights after all steps.
@@ -68,23 +66,23 @@ INSTANTIATE_TEST_SUITE_P(Determinism, FewTrainedWeights, testing::Values("mla", 
 // One shard, on whose ops all threads work; four shards, of 2, 2, 2 and 3 sequences.
 TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreads) {
   for (const auto& [batch, shards] : {std::pair<Index, Index>{3, 1}, {9, 4}}) {
-    const TrainOptions options = options_of(GetParam(), batch);
-    ASSERT_EQ(shard_count(options.batch, options.model->context, options.model->dim), shards);
+    const TrainOptions options = options_of({{"attention", GetParam()}, {"batch", batch}});
+    ASSERT_EQ(shard_count(options), shards);
     EXPECT_TRUE(trained(options, 3) == trained(options, 1)) << shards << " shards";
   }
 }
 
 TEST_P(FewTrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsInBf16AndByMuon) {
   for (const Index batch : {3, 9}) {  // one shard, four shards
-    const TrainOptions usual = options_of(GetParam(), batch);
-    TrainOptions rounded = usual;
-    rounded.precision = Precision::bf16;
-    Given by_muon(training_settings(), to_json(usual));
-    by_muon.put("optimizer", "muon");
-    for (const TrainOptions& options : {rounded, resolve_training(by_muon)}) {
-      const std::vector<Real> one = trained(options, 1);
-      EXPECT_FALSE(one == trained(usual, 1)) << "nothing was rounded, or AdamW trained";
-      for (const int threads : {2, 3}) EXPECT_TRUE(trained(options, threads) == one) << threads;
+    nlohmann::json settings = {{"attention", GetParam()}, {"batch", batch}};
+    const std::vector<Real> usual = trained(options_of(settings), 1);
+    for (const auto& [name, value] : {std::pair{"precision", "bf16"}, {"optimizer", "muon"}}) {
+      nlohmann::json other = settings;
+      other[name] = value;
+      const std::vector<Real> one = trained(options_of(other), 1);
+      EXPECT_FALSE(one == usual) << name << " changes nothing";
+      for (const int threads : {2, 3})
+        EXPECT_TRUE(trained(options_of(other), threads) == one) << name << " " << threads;
     }
   }
 }
@@ -92,9 +90,8 @@ TEST_P(FewTrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsInBf16AndByMuon) {
 // Short windows are evaluated side by side, long ones one after the other.
 TEST_P(FewTrainedWeights, HaveTheSameLossForAnyNumberOfThreads) {
   for (const Index context : {80, 1024}) {
-    const TrainOptions options = options_of(GetParam(), 3, context);
-    LanguageModel model(options.model, kTrainedVocabulary);
-    model.initialize(1);
+    const TrainOptions options = options_of({{"attention", GetParam()}, {"context", context}});
+    const LanguageModel model = tiny_model(options, kTrainedVocabulary);
     const Tokens tokens = tiny_tokens(2000, kTrainedVocabulary);  // a shorter window at the end
     std::vector<std::pair<double, std::optional<double>>> losses;
     for (const int threads : {1, 2, 3}) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "autograd/random.h"
@@ -19,27 +20,27 @@ inline constexpr Index kTinyVocabulary = 7, kTinyContext = 5;
 /// Random ones, always the same.
 inline Tokens tiny_tokens(Index count, Index vocabulary = kTinyVocabulary) {
   Tokens tokens;
-  for (Index i = 0; i < count; ++i) {
-    const auto counter = static_cast<std::uint64_t>(i);
-    tokens.push_back(static_cast<std::int32_t>(
-        random_below({6, 1, 0}, counter, static_cast<std::uint64_t>(vocabulary))));
-  }
+  for (Index i = 0; i < count; ++i)
+    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, i, vocabulary)));
   return tokens;
 }
 
-/// Options of a training that takes milliseconds: one layer, 16 wide, 50 steps.
-inline TrainOptions tiny_options() {
-  return resolve_training(Given(training_settings(), {{"layers", 1},
-                                                      {"dim", 16},
-                                                      {"context", kTinyContext},
-                                                      {"batch", 4},
-                                                      {"steps", 50},
-                                                      {"warmup", 0},
-                                                      {"lr", 0.01}}));
+/// Options of a training that takes milliseconds, one layer, 16 wide, 50 steps, with `more`
+/// settings over them.
+inline TrainOptions tiny_options(const nlohmann::json& more = nlohmann::json::object()) {
+  Given given(training_settings(), {{"layers", 1},
+                                    {"dim", 16},
+                                    {"context", kTinyContext},
+                                    {"batch", 4},
+                                    {"steps", 50},
+                                    {"warmup", 0},
+                                    {"lr", 0.01}});
+  given.put(more);
+  return resolve_training(given);
 }
 
-inline LanguageModel tiny_model(const TrainOptions& options) {
-  LanguageModel model(options.model, kTinyVocabulary);
+inline LanguageModel tiny_model(const TrainOptions& options, Index vocabulary = kTinyVocabulary) {
+  LanguageModel model(options.model, vocabulary);
   model.initialize(options.seed);
   return model;
 }
@@ -55,8 +56,7 @@ struct TinyTraining {
 inline TinyTraining train_tiny(const TrainOptions& options, Index vocabulary,
                                Ranks& ranks = alone(), bool evaluates = false) {
   const Tokens tokens = tiny_tokens(2000, vocabulary);
-  LanguageModel model(options.model, vocabulary);
-  model.initialize(options.seed);
+  LanguageModel model = tiny_model(options, vocabulary);
   Trainer trainer(model, options, tokens, 0, {}, ranks);
   TinyTraining result;
   while (trainer.steps_done() < options.steps) result.last = trainer.step();
@@ -64,12 +64,6 @@ inline TinyTraining train_tiny(const TrainOptions& options, Index vocabulary,
   result.weights.assign(weights.begin(), weights.end());
   if (evaluates) result.evaluation = evaluate(model, tokens, {.ranks = &ranks});
   return result;
-}
-
-inline double mean_loss(const LanguageModel& model, const Batch& batch) {
-  Tape tape(model.parameters());
-  return static_cast<double>(
-      model.loss(tape, batch.inputs, batch.targets, batch.sequences).cross_entropy.item());
 }
 
 }  // namespace headcount
