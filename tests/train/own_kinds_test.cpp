@@ -14,23 +14,18 @@ namespace {
 
 class OwnProgram : public testing::Test {
  protected:
-  ProgramResult own(const std::string& line) const {
-    return run_program(words(line), folder_.path(), HEADCOUNT_OWN_PROGRAM);
+  nlohmann::json object(const std::string& line) const { return folder_.object(line); }
+  nlohmann::json trained(const std::string& flags) const {
+    return object(TrainFolder::train_line(flags));
   }
-  nlohmann::json json_of(const std::string& line) const {
-    const ProgramResult result = own(line + " --format json");
-    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
-    return nlohmann::json::parse(result.out);
-  }
-  static constexpr const char* kModel =
-      " --layers 1 --dim 16 --heads 4 --context 16 --batch 2 --data text.txt";
 
-  TrainFolder folder_;
+  TrainFolder folder_{HEADCOUNT_OWN_PROGRAM};
 };
 
 // Without the places where help breaks lines.
 TEST_F(OwnProgram, NamesTheirSettingsInHelp) {
-  const std::string help = std::regex_replace(own("train --help all").out, std::regex("\\s+"), " ");
+  const std::string help =
+      std::regex_replace(folder_.done("train --help all").out, std::regex("\\s+"), " ");
   expect_parts(help, {"kda, own", "fox, own: KV heads", "(heads with fox; 1 with own)",
                       "own: the learned temperatures at the start [1.0]",
                       "tales, lookup, mqar, recall, letters,",
@@ -39,34 +34,32 @@ TEST_F(OwnProgram, NamesTheirSettingsInHelp) {
 }
 
 TEST_F(OwnProgram, TrainsResumesSamplesAndEvaluatesItsAttentionInEveryCacheType) {
-  const std::string model = std::string(kModel) + " --attention own --kv-heads 2";
-  const nlohmann::json trained = json_of("train --steps 4 --out run" + model);
-  EXPECT_EQ(trained["attention"], "own");
-  EXPECT_EQ(trained["kv_cache_bytes_per_token"], 2 * 2 * 4 * 4);  // two heads of k and v
-  EXPECT_EQ(json_of("train --resume run --steps 6")["steps"], 6);
+  const nlohmann::json result = trained("--heads 4 --attention own --kv-heads 2 --out run");
+  EXPECT_EQ(result["attention"], "own");
+  EXPECT_EQ(result["kv_cache_bytes_per_token"], 2 * 2 * 4 * 4);  // two heads of k and v
+  EXPECT_EQ(object("train --resume run --steps 6")["steps"], 6);
   const std::string sample = "sample --from run --tokens 12 --temperature 0";
-  EXPECT_EQ(json_of(sample + " --cache off")["text"], json_of(sample)["text"]);
-  const nlohmann::json exact = json_of("eval --from run");
+  EXPECT_EQ(object(sample + " --cache off")["text"], object(sample)["text"]);
+  const nlohmann::json exact = object("eval --from run");
   for (const std::string type : {"f32", "bf16", "f16", "int8"})
-    EXPECT_NEAR(json_of("eval --from run --cache-dtype " + type)["loss"], exact["loss"], 0.01);
-  const nlohmann::json cost = json_of("cost --dim 16 --heads 4 --context 8 --layers 1");
-  EXPECT_NE(cost.dump().find("\"own\""), std::string::npos) << cost;
+    EXPECT_NEAR(object("eval --from run --cache-dtype " + type)["loss"], exact["loss"], 0.01);
+  expect_parts(object("cost --dim 16 --heads 4 --context 8 --layers 1").dump(), {"\"own\""});
 }
 
 TEST_F(OwnProgram, TrainsOnItsCorpusWithItsDefaultsAndMarksItsAnswers) {
-  const nlohmann::json trained = json_of("train --data letters --letters 3 --steps 4 --out run");
-  const nlohmann::json config = folder_.json("run/config.json");
+  const nlohmann::json result = object("train --data letters --letters 3 --steps 4 --out run"),
+                       config = folder_.json("run/config.json");
   EXPECT_EQ(config["letters"], 3) << config;
   EXPECT_EQ(config["context"], 16) << "the corpus's default";
-  EXPECT_NEAR(trained["answer_baselines"]["commonest"].get<double>(), 1.0 / 3, 1e-9) << trained;
-  expect_refusal(own("train --data letters --kinds 1 --steps 1 --out run"), kUsage,
-                 {"--kinds has no effect with --data letters", "lookup"}, "kinds");
-  expect_refusal(own("train --data letters --letters 9 --steps 1 --out run"), kUsage,
-                 {"--letters", "8"}, "letters");
+  EXPECT_NEAR(result["answer_baselines"]["commonest"].get<double>(), 1.0 / 3, 1e-9) << result;
+  folder_.expect_refusal("train --data letters --kinds 1 --steps 1 --out run", kUsage,
+                         {"--kinds has no effect with --data letters", "lookup"});
+  folder_.expect_refusal("train --data letters --letters 9 --steps 1 --out run", kUsage,
+                         {"--letters", "8"});
 }
 
 TEST_F(OwnProgram, ComparesItsAttentionOnItsCorpusByAnswers) {
-  const nlohmann::json result = json_of(
+  const nlohmann::json result = object(
       "compare --data letters --attention mha,own2 --seeds 5 --steps 3 --out study "
       "--metric answers");
   ASSERT_EQ(result["variants"].size(), 2u) << result;
@@ -75,12 +68,11 @@ TEST_F(OwnProgram, ComparesItsAttentionOnItsCorpusByAnswers) {
 
 TEST_F(OwnProgram, TrainsAndResumesByItsOptimizerWithTheSameBits) {
   // A constant learning rate, so that a run of 4 steps is the first half of one of 8.
-  const std::string line =
-      "train --optimizer lion --lr 1e-3 --min-lr 1e-3 --warmup 1" + std::string(kModel) + " --out ";
-  const nlohmann::json whole = json_of(line + "whole --steps 8");
-  json_of(line + "halves --steps 4");
-  EXPECT_EQ(json_of("train --resume halves --steps 8")["val_loss"], whole["val_loss"]);
-  EXPECT_NE(json_of(line + "other --steps 8 --momentum 0.5")["val_loss"], whole["val_loss"]);
+  const std::string lion = "--optimizer lion --lr 1e-3 --min-lr 1e-3 --warmup 1 ";
+  const nlohmann::json whole = trained(lion + "--steps 8 --out whole");
+  trained(lion + "--steps 4 --out halves");
+  EXPECT_EQ(object("train --resume halves --steps 8")["val_loss"], whole["val_loss"]);
+  EXPECT_NE(trained(lion + "--steps 8 --momentum 0.5 --out other")["val_loss"], whole["val_loss"]);
 }
 
 }  // namespace

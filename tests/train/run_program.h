@@ -134,10 +134,10 @@ inline std::string over_defaults(const std::string& defaults, const std::string&
 }
 
 /// A folder with a text to train on, text.txt, and `headcount train` with a model that takes
-/// milliseconds, unless its flags say otherwise.
+/// milliseconds, unless its flags say otherwise. `program` is run for `headcount`.
 class TrainFolder {
  public:
-  TrainFolder() {
+  explicit TrainFolder(const char* program = HEADCOUNT_PROGRAM) : program_(program) {
     std::string text;
     for (int i = 0; i < 40; ++i) text += std::to_string(i * i) + " is a square.\n";
     folder_.file("text.txt", text);  // about 700 characters, 70 of them for validation
@@ -184,7 +184,7 @@ class TrainFolder {
                           const std::vector<std::string>& more = {}) const {
     std::vector<std::string> arguments = words(line);
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_program(arguments, folder_.path());
+    return run_program(arguments, folder_.path(), program_);
   }
   /// Runs a line that must succeed.
   ProgramResult done(const std::string& line, const std::vector<std::string>& more = {}) const {
@@ -200,12 +200,10 @@ class TrainFolder {
                       const std::vector<std::string>& parts) const {
     headcount::expect_refusal(headcount(line), code, parts, line);
   }
-  /// `headcount train` with `flags` over those of the small model.
-  static std::string train_line(const std::string& flags) {
-    return "train " + over_defaults(
-                          "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 "
-                          "--batch 2 --steps 3 --threads 1",
-                          flags);
+  /// `headcount train`, or compare, with `flags` over those of the small model.
+  static std::string train_line(const std::string& flags) { return "train " + small(flags); }
+  static std::string compare_line(const std::string& flags) {
+    return "compare --quiet " + small(over_defaults("--attention mha --seeds 2", flags));
   }
   ProgramResult train(const std::string& flags) const { return headcount(train_line(flags)); }
   ProgramResult trained(const std::string& flags) const { return done(train_line(flags)); }
@@ -216,7 +214,7 @@ class TrainFolder {
   pid_t start(const std::string& line, const std::string& stop_at = "",
               const std::string& name = "") const {
     std::vector<std::string> arguments = words(line);
-    arguments.insert(arguments.begin(), {"HEADCOUNT_STOP_AT=" + stop_at, HEADCOUNT_PROGRAM});
+    arguments.insert(arguments.begin(), {"HEADCOUNT_STOP_AT=" + stop_at, program_});
     return start_process("/usr/bin/env", arguments, path(), *this / (name + "out"),
                          *this / (name + "err"));
   }
@@ -237,6 +235,14 @@ class TrainFolder {
   }
 
  private:
+  static std::string small(const std::string& flags) {
+    return over_defaults(
+        "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
+        "--threads 1",
+        flags);
+  }
+
+  const char* program_;
   TemporaryFolder folder_;
 };
 

@@ -8,10 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/temporary_folder.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/hugging_face.h"
 #include "support/message_of.h"
+#include "support/numbers.h"
+#include "train/run_program.h"
 #include "train/trainer.h"
 
 namespace headcount {
@@ -22,16 +23,11 @@ const std::vector<std::string>& usable_values(const std::string& name) {
   static std::map<std::string, std::vector<std::string>> all;
   std::vector<std::string>& values = all[name];
   if (!values.empty()) return values;
-  for (const char* word :
-       {"1",    "2",           "3",        "4",       "5",        "6",      "8",
-        "12",   "20",          "0",        "0.5",     "1e-4",     "on",     "off",
-        "rope", "learned",     "none",     "rms",     "layer",    "swiglu", "gelu",
-        "half", "interleaved", "inv-sqrt", "qk-norm", "row-norm", "length"}) {
-    try {
-      find_setting(model_settings(), name)->value(word);
-      values.push_back(word);
-    } catch (const Error&) {
-    }
+  for (const std::string& word :
+       words("1 2 3 4 5 6 8 12 20 0 0.5 1e-4 on off rope learned none rms layer swiglu gelu half "
+             "interleaved inv-sqrt qk-norm row-norm length")) {
+    const Setting& setting = *find_setting(model_settings(), name);
+    if (message_of([&] { setting.value(word); }, "") == "") values.push_back(word);
   }
   return values;
 }
@@ -58,10 +54,9 @@ std::optional<TrainOptions> random_options(const AttentionKind& kind) {
   }
 }
 
-std::vector<Real> logits_of(const LanguageModel& model, std::span<const std::int32_t> tokens) {
+Values logits_of(const LanguageModel& model, std::span<const std::int32_t> tokens) {
   Tape tape(model.parameters());
-  const auto values = model.logits(tape, tokens, 1).value();
-  return {values.begin(), values.end()};
+  return copy(model.logits(tape, tokens.first(model.plan()->context), 1).value());
 }
 
 TEST(SavedModel, GivesTheSameLogitsWhateverItsSettings) {
@@ -85,9 +80,7 @@ TEST(SavedModel, GivesTheSameLogitsWhateverItsSettings) {
       const Checkpoint read = load_checkpoint(parent.path() / "saved");
       RC_ASSERT(read.vocabulary == vocabulary);
       RC_ASSERT(read.model->plan()->settings == model.plan()->settings);
-      const std::span seen =
-          std::span(tokens).first(static_cast<std::size_t>(options->model->context));
-      const std::vector<Real> before = logits_of(model, seen), after = logits_of(*read.model, seen);
+      const Values before = logits_of(model, tokens), after = logits_of(*read.model, tokens);
       RC_ASSERT(before.size() == after.size());
       RC_ASSERT(std::memcmp(before.data(), after.data(), before.size() * sizeof(Real)) == 0);
       ++trained;

@@ -43,17 +43,17 @@ TEST(Table, AsTextHasNumbersAtTheRightAndHeadingsAboveThem) {
             "fig                0  ripe\n"
             "red \"plum\"         -\n"
             "                  12  ripe\n");
-}
-
-TEST(Table, AsTextAlignsCharactersNotBytes) {
   EXPECT_EQ(laid_out({{{"café", "tea"}, true}, {{"3", "20"}, false}}),
             "café   3\n"
-            "tea   20\n");
+            "tea   20\n")
+      << "aligned by characters";
 }
 
 TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
   EXPECT_EQ(csv_lines(columns(), kFruits),
             (Strings{"name,price,ripe", "fig,0.1,yes", "\"red \"\"plum\"\"\",,no", "\"\",12,yes"}));
+  EXPECT_EQ(csv_lines(selected(columns(), {"ripe", "weight", "name"}), {kFruits[0]}),
+            (Strings{"ripe,name", "yes,fig"}));
   EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
   EXPECT_EQ(csv_field("a\r\nb"), "\"a\r\nb\"");
   EXPECT_EQ(csv_field(-0.0), "0");
@@ -76,11 +76,6 @@ TEST(Table, OfJsonHasARowForEachObjectOrALineForEachKeyOfOne) {
   const Json two = Json::array({{{"name", "x"}, {"n", 1}}, {{"name", "y"}, {"n", 20}}});
   EXPECT_EQ(data_table(two, Format::csv), "name,n\nx,1\ny,20\n");
   EXPECT_EQ(data_table(two, Format::text), "name   n\nx      1\ny     20\n");
-}
-
-TEST(Table, ShowsTheSelectedColumnsInTheirOrder) {
-  EXPECT_EQ(csv_lines(selected(columns(), {"ripe", "weight", "name"}), {kFruits[0]}),
-            (Strings{"ripe,name", "yes,fig"}));
 }
 
 }  // namespace

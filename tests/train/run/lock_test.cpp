@@ -16,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kLong = TrainFolder::train_line("--steps 20 --checkpoint-every 5 --quiet ");
-const std::string kComparison =
-    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --threads 1 "
-    "--attention mha --seeds 2 --quiet ";
-
 // A program under way, which stands still in its seventh step; ended as a crash would.
 class Running {
  public:
@@ -102,7 +97,7 @@ TEST(TwoProcesses, AreNotKeptApartWithoutLocks) {
   const TrainFolder folder;
   const FolderLock run(folder / "run"), compared(folder / "c");
   for (const std::string& line :
-       {TrainFolder::train_line("--quiet --out run"), kComparison + "--steps 3 --out c"}) {
+       {TrainFolder::train_line("--quiet --out run"), TrainFolder::compare_line("--out c")}) {
     folder.expect_refusal(line, kRuntime, {"in use by "});
     folder.done(line + " --lock off");
   }
@@ -110,12 +105,12 @@ TEST(TwoProcesses, AreNotKeptApartWithoutLocks) {
 
 TEST(TwoProcesses, CannotTrainInOneFolder) {
   const TrainFolder folder;
-  Running first(folder, kLong + "--out run");
+  Running first(folder, TrainFolder::train_line("--steps 20 --checkpoint-every 5 --out run"));
   const std::string config = folder.contents("run/config.json");
   for (const std::string& line :
        {TrainFolder::train_line("--out run --force --seed 2"),
         TrainFolder::train_line("--out ./../") + folder.path().filename().string() + "/run --force",
-        std::string("train --quiet --resume run"), kComparison + "--out run"}) {
+        std::string("train --quiet --resume run"), TrainFolder::compare_line("--out run")}) {
     folder.expect_refusal(line, kRuntime, {"in use by " + first.name(), " since "});
   }
   // Readers need no lock.
@@ -131,17 +126,17 @@ TEST(TwoProcesses, CannotTrainInOneFolder) {
 TEST(TwoProcesses, CannotCompareOtherThingsInOneFolder) {
   const TrainFolder folder;
   const std::string run = "c/runs/mha/seed-1";
-  Running first(folder, kComparison + "--steps 20 --out c");
+  Running first(folder, TrainFolder::compare_line("--steps 20 --out c"));
   folder.expect_refusal(
-      kComparison + "--lr 1e-2 --steps 20 --out c", kData,
+      TrainFolder::compare_line("--lr 1e-2 --steps 20 --out c"), kData,
       {run + " is in use by another process for a run with lr 0.001, not 0.01; name another folder "
              "with --out, or add --force"});
-  folder.expect_refusal(kComparison + "--steps 20 --out c --force", kRuntime,
+  folder.expect_refusal(TrainFolder::compare_line("--steps 20 --out c --force"), kRuntime,
                         {"c is in use by another process; wait until that ends"});
   folder.expect_refusal("train --quiet --resume " + run, kUsage,
                         {run + ": a comparison has begun this run"});
   first.stop();
-  folder.done(kComparison + "--steps 3 --out c");
+  folder.done(TrainFolder::compare_line("--out c"));
 }
 
 TEST(TwoProcesses, ThatNameNoFolderGetOneEach) {
@@ -156,7 +151,7 @@ TEST(TwoProcesses, ThatNameNoFolderGetOneEach) {
 
 TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
   const TrainFolder folder;
-  folder.done(kComparison + "--steps 3 --lr 1e-4 --out c");
+  folder.done(TrainFolder::compare_line("--lr 1e-4 --out c"));
   // Edits configurations as if another process had begun the runs with another learning rate.
   for (const std::string seed : {"1", "2"}) {
     const std::string file = "c/runs/mha/seed-" + seed + "/config.json";
@@ -164,9 +159,9 @@ TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
     config["lr"] = 1e-2;
     folder.file(file, config.dump());
   }
-  folder.expect_refusal(kComparison + "--steps 3 --lr 1e-2 --out c", kData,
+  folder.expect_refusal(TrainFolder::compare_line("--lr 1e-2 --out c"), kData,
                         {"holds a finished run with lr 0.0001, not 0.01"});
-  folder.done(kComparison + "--steps 3 --lr 1e-4 --out c");
+  folder.done(TrainFolder::compare_line("--lr 1e-4 --out c"));
 }
 
 }  // namespace

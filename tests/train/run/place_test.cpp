@@ -97,22 +97,20 @@ TEST(Out, TakesAFolderInWhichARunHardlyBegan) {
 
 TEST(Out, OfAComparisonKeepsFilesThatNoComparisonWrote) {
   const TrainFolder folder;
-  const std::string line =
-      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
-      "--threads 1 --attention mha --seeds 2 --quiet --out ";
+  const std::string line = TrainFolder::compare_line("--out mine");
   for (const std::string file : {"report.html", "results.json", "results.csv"}) {
     fs::remove_all(folder / "mine");
     fs::create_directory(folder / "mine");
     folder.file("mine/" + file, "{\"mine\": 1}");
     for (const char* force : {"", " --force"})
-      folder.expect_refusal(line + "mine" + force, kUsage,
+      folder.expect_refusal(line + force, kUsage,
                             {"--out mine has a " + file + " that headcount compare did not write"});
     EXPECT_EQ(folder.contents("mine/" + file), "{\"mine\": 1}");
     EXPECT_FALSE(folder.has("mine/runs")) << file;
   }
   folder.file("mine/notes", "of mine");
   fs::remove(folder / "mine/results.csv");
-  for (int i = 0; i < 2; ++i) folder.done(line + "mine");
+  for (int i = 0; i < 2; ++i) folder.done(line);
   EXPECT_EQ(folder.contents("mine/notes"), "of mine");
 }
 

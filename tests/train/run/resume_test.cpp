@@ -18,11 +18,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 std::string run_line(const std::string& flags) {
-  return "train --quiet " +
-         over_defaults(
-             "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --dropout 0.1 "
-             "--attention mla --eval-every 10",
-             flags);
+  return TrainFolder::train_line(
+             over_defaults("--dropout 0.1 --attention mla --eval-every 10", flags)) +
+         " --quiet";
 }
 
 class ResumedRun : public testing::Test {
@@ -59,9 +57,10 @@ TEST_F(ResumedRun, EndsWithTheBitsOfOneThatRanThrough) {
   for (const auto& [flags, steps, stop, signal, saved] : runs) {
     SCOPED_TRACE(flags);
     for (const char* run : {"whole", "stopped"}) fs::remove_all(folder_ / run);
-    const std::string line = run_line(flags) + " --steps " + std::to_string(steps) + " --out ";
-    folder_.done(line + "whole --threads 1");
-    EXPECT_EQ(folder_.signalled(line + "stopped --threads 2", stop, signal), 128 + signal);
+    const std::string line = flags + (" --steps " + std::to_string(steps)) + " --out ";
+    folder_.done(run_line(line + "whole"));
+    EXPECT_EQ(folder_.signalled(run_line(line + "stopped --threads 2"), stop, signal),
+              128 + signal);
     EXPECT_EQ(saved_step("stopped"), saved);
     if (signal != SIGKILL)
       expect_parts(folder_.contents("err"),
@@ -82,9 +81,9 @@ TEST_F(ResumedRun, IgnoresThatItsTerminalGoesUnderNohup) {
 }
 
 TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
-  const std::string run = run_line("--steps 10 --out ");  // the last step is evaluated
-  folder_.done(run + "whole");
-  EXPECT_EQ(folder_.signalled(run + "stopped", 10, SIGTERM), 143);
+  // The last step is evaluated.
+  folder_.done(run_line("--steps 10 --out whole"));
+  EXPECT_EQ(folder_.signalled(run_line("--steps 10 --out stopped"), 10, SIGTERM), 143);
   expect_parts(folder_.contents("err"),
                {"stopped in the evaluation after step 10; a checkpoint is saved; resume with "
                 "headcount train --resume stopped"});
@@ -129,19 +128,17 @@ TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
   std::string best;
   std::vector<std::string> saved;
   for (const json& entry : folder_.metrics("run")) {
-    const int step = entry["step"];
-    const std::string name = "step-" + std::to_string(step);
     const bool improves = entry.value("val_loss", least) < least;
-    if (improves) least = entry["val_loss"];
-    if (improves) best = name;
-    if (improves || step % 20 == 0) saved.push_back(name);
+    if (improves || entry["step"].get<int>() % 20 == 0)
+      saved.push_back("step-" + entry["step"].dump());
+    if (!improves) continue;
+    least = entry["val_loss"];
+    best = saved.back();
   }
   EXPECT_EQ(folder_.object("eval --best --from run")["loss"], least);
-  // The best is not counted among the two.
-  std::set<std::string> expected = {"latest", best};
-  for (auto name = saved.rbegin(); name != saved.rend() && expected.size() < 4; ++name)
-    expected.insert(*name);
-  EXPECT_EQ(checkpoints("run"), expected);
+  std::erase(saved, best);  // it is not counted among the two
+  EXPECT_EQ(checkpoints("run"),
+            (std::set<std::string>{"latest", best, *saved.rbegin(), *(saved.rbegin() + 1)}));
 }
 
 // A run that ends before its steps: after its last evaluation it has ended, however often it is
@@ -197,8 +194,8 @@ TEST_F(ResumedRun, EndsWhereItHasLearnedOrEvaluationsStopImproving) {
 }
 
 TEST_F(ResumedRun, ThatIsMadeLongerHasTheLearningRatesOfItsNewLengthAndSaysSo) {
-  for (const char* run : {"run --steps 12", "long --steps 30"})
-    folder_.done(run_line("--warmup 5 --out ") + run);
+  for (const std::string run : {"run --steps 12", "long --steps 30"})
+    folder_.done(run_line("--warmup 5 --out " + run));
   folder_.copy("run", "stopped");
   const auto before = folder_.metrics("run"), whole = folder_.metrics("long");
   EXPECT_EQ(
@@ -225,16 +222,14 @@ TEST_F(ResumedRun, ThatIsMadeLongerHasTheLearningRatesOfItsNewLengthAndSaysSo) {
 }
 
 TEST_F(ResumedRun, OfAConstantRateThatIsMadeLongerIsTheLongRun) {
-  for (const char* run : {"run --steps 12", "long --steps 30"})
-    folder_.done(run_line("--warmup 5 --decay constant --out ") + run);
+  for (const std::string run : {"run --steps 12", "long --steps 30"})
+    folder_.done(run_line("--warmup 5 --decay constant --out " + run));
   EXPECT_EQ(folder_.done("train --quiet --resume run --steps 30").err, "");
   EXPECT_EQ(folder_.weights("run", 30), folder_.weights("long", 30));
 }
 
 TEST_F(ResumedRun, IsNotOneOfAComparison) {
-  folder_.done(
-      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
-      "--attention mha --seeds 2 --quiet --out c");
+  folder_.done(TrainFolder::compare_line("--out c"));
   const std::string run = "c/runs/mha/seed-1", config = folder_.contents(run + "/config.json"),
                     instead = "train --init " + run + " --data text.txt --steps 6";
   folder_.expect_refusal("train --resume " + run + " --steps 6", kUsage,
