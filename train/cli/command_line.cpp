@@ -249,8 +249,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   CommandLine line;
   for (std::size_t at = 0; at < arguments.size(); ++at) {
     std::string word = arguments[at] == "-h" ? "--help" : arguments[at];
-    if (left_out != flags.end() && !word.starts_with('-'))
-      word = "--" + left_out->name + "=" + word;
+    const bool names_flag = left_out == flags.end() || word.starts_with('-');
+    if (!names_flag) word = "--" + left_out->name + "=" + word;
     const std::string name = flag_in(word);
     if (name.empty()) throw unknown_flag(arguments, at, known, hint);
     const Setting* const setting = find_setting(settings, name);
@@ -270,8 +270,10 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
         throw UsageError("--", name, " has no value before ", value, "; give it one, or write --",
                          name, "=", value);
     }
-    if ((setting != nullptr || !flag->several) && line.has(name))
+    if ((setting != nullptr || !flag->several) && line.has(name)) {
+      if (!names_flag) throw UsageError("'", value, "' is a word too many", hint);
       throw UsageError("--", name, " is given twice; give it once", hint);
+    }
     line.given.emplace_back(name, value);
     if (setting != nullptr || !flag->several) continue;
     while (at + 1 < arguments.size() && !arguments[at + 1].starts_with('-'))
