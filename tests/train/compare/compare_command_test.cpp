@@ -169,6 +169,19 @@ TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {
   EXPECT_EQ(other["verdict"]["metric"], "loss");
 }
 
+// Recall is asked for steps, and its runs end when they have learned; those of other metrics do
+// not.
+TEST(CompareCommand, ByLossTrainsATextThatJudgesAnswersToTheEnd) {
+  const json r = TrainFolder().object(
+      "compare --data recall --metric loss --attention mha,mqa --steps 2 --threads 2 --quiet "
+      "--eval-characters 2k --out c");
+  EXPECT_EQ(r["verdict"]["metric"], "loss");
+  EXPECT_EQ(r["seeds"], json({1, 2, 3}));
+  EXPECT_EQ(r["config"].value("stop-at-answers", 0.0), 0);
+  EXPECT_EQ(r["variants"][1]["val_losses"].size(), 3u);
+  EXPECT_EQ(r["variants"][1]["answer_accuracies"].size(), 3u);
+}
+
 TEST(CompareCommand, ByStepsEndsRunsThatHaveLearned) {
   const TrainFolder folder;
   const std::string by_loss = kLearning +
