@@ -29,8 +29,9 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Path of a new file in the folder that holds `bytes`.
+  /// Path of a new file in the folder that holds `bytes`; folders in its name are made.
   std::string file(const std::string& name, const std::string& bytes) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << bytes;
     return (path_ / name).string();
   }

@@ -37,7 +37,7 @@ std::string mpirun(int ranks) {
 // Runs a line by some ranks, or, with 0, by one process without mpirun.
 ProgramResult headcount(const TrainFolder& folder, int ranks, const std::string& line) {
   if (ranks == 0) return folder.headcount(line);
-  return folder.shell(mpirun(ranks) + "\"$headcount\" " + line);
+  return folder.shell(mpirun(ranks) + "headcount " + line);
 }
 ProgramResult done(const TrainFolder& folder, int ranks, const std::string& line) {
   ProgramResult result = headcount(folder, ranks, line);
@@ -98,7 +98,7 @@ std::string with_signal(int ranks, int rank, int step, int signal, const std::st
   return kEnvironment + "'" HEADCOUNT_MPIRUN "' -n " + std::to_string(ranks) +
          " sh -c 'if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = " + std::to_string(rank) +
          " ]; then export HEADCOUNT_STOP_AT=" + TrainFolder::stop_at(step, signal) +
-         "; fi; exec \"$0\" \"$@\"' \"$headcount\" " + line;
+         "; fi; exec \"$0\" \"$@\"' headcount " + line;
 }
 
 // A kill takes all down, as MPI does; a signal to one stops all. What goes on is another number of

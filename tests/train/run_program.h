@@ -84,15 +84,29 @@ inline ProgramResult run_program(std::vector<std::string> arguments,
   return {code, file_contents(out), file_contents(err)};
 }
 
-/// Runs `script` in /bin/sh, where $headcount is the program.
+/// Runs `script` in /bin/sh, where `headcount` is the program.
 inline ProgramResult run_shell(const std::string& script, const std::filesystem::path& folder) {
-  return run_program({"-c", "headcount='" HEADCOUNT_PROGRAM "'; " + script}, folder, "/bin/sh");
+  const std::string programs = std::filesystem::path(HEADCOUNT_PROGRAM).parent_path();
+  return run_program({"-c", "PATH='" + programs + "':\"$PATH\"; " + script}, folder, "/bin/sh");
 }
 
 /// Expects that `text` has each of `parts`.
 inline void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
   for (const std::string& part : parts)
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in:\n" << text;
+}
+
+/// Expects that `text` has none of `parts`.
+inline void expect_no_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_EQ(text.find(part), std::string::npos) << part << " is in:\n" << text;
+}
+
+/// Keys of a JSON object, sorted.
+inline std::vector<std::string> keys_of(const nlohmann::json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
 }
 
 /// Expects that the program refused `what` (for messages) properly: exit code `code`, nothing on

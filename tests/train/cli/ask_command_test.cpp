@@ -50,11 +50,11 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
     ASSERT_EQ(asked["answers"].size(), 3u);
     for (const json& answer : asked["answers"]) {
       EXPECT_EQ(answer["right"], answer["answer"] == answer["right_answer"]);
-      EXPECT_GE(answer["first"][0]["p"], answer["first"][1]["p"]);
-      EXPECT_GT(answer["p_of_right"], 0);
-      EXPECT_LE(answer["p_of_right"], answer["first"][0]["p"]);
-      const std::string said = answer["answer"];
-      EXPECT_TRUE(said.starts_with(answer["first"][0]["character"].get<std::string>()));
+      const json &first = answer["first"][0], &right = answer["p_of_right"];
+      EXPECT_GE(first["p"], answer["first"][1]["p"]);
+      EXPECT_TRUE(right > 0 && right <= first["p"]) << right;
+      const std::string said = answer["answer"], character = first["character"];
+      EXPECT_TRUE(said.starts_with(character)) << said;
     }
   }
   const std::string sample = folder.headcount("sample --from tales --tokens 9").out;
@@ -64,11 +64,6 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
   const json own = folder.object("ask --from tales --text Tom");
   EXPECT_EQ(own["answers"][0]["prompt"], "Tom");
   EXPECT_FALSE(own["answers"][0].contains("right"));
-  folder.expect_refusal("ask --from tales --text -", kUsage, {"--text - finds no line"});
-  folder.expect_refusal("ask --from tales --text a --questions 2", kUsage, {"--questions"});
-  folder.expect_refusal("ask --from recall --text ?", kData, {"lacks '?'"});
-  folder.expect_refusal("ask --from recall/checkpoints/step-1", kUsage,
-                        {"ask your own question by --text"});
 }
 
 TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {

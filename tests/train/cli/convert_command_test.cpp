@@ -59,20 +59,17 @@ TEST_F(ConvertCommand, PrintsACommandThatTrainsFurther) {
   folder_->done(
       "train --data lookup --kinds 3 --dim 16 --steps 1 --eval-characters 2k --quiet --out board");
   const std::string printed = call("--from board --attention mqa --out to-board").out;
-  const std::size_t at = printed.find("headcount train --init");
-  ASSERT_NE(at, std::string::npos) << printed;
-  const std::string command = printed.substr(at + 10, printed.find('\n', at) - at - 10);
-  expect_parts(command, {"--init to-board --data lookup --kinds 3"});
+  const std::string command = "train --init to-board --data lookup --kinds 3";
+  expect_parts(printed, {" headcount " + command + "\n"});
   folder_->done(command + " --steps 1 --eval-characters 2k --quiet");
 }
 
 TEST_F(ConvertCommand, NeedsNoTextOfTheRunWhereAnotherIsNamed) {
-  std::filesystem::copy(*folder_ / "run", *folder_ / "moved",
-                        std::filesystem::copy_options::recursive);
-  std::string settings = folder_->contents("moved/config.json");
-  settings.replace(settings.find("text.txt"), 8, "gone.txt");
-  folder_->file("moved/config.json", settings);
-  EXPECT_EQ(call("--from moved --attention mqa --data text.txt --out of-moved").exit_code, 0);
+  folder_->copy("run", "moved");
+  json settings = folder_->json("moved/config.json");
+  settings["data"] = "gone.txt";
+  folder_->file("moved/config.json", settings.dump());
+  text("--from moved --attention mqa --data text.txt --out of-moved");
 }
 
 TEST_F(ConvertCommand, GivesANewFolderToOneOfTwoThatNameIt) {
@@ -84,8 +81,8 @@ TEST_F(ConvertCommand, GivesANewFolderToOneOfTwoThatNameIt) {
     const pid_t other = folder_->start(line("mqa"));
     const int code = folder_->headcount(line("gqa2")).exit_code;
     EXPECT_EQ(code + exit_code_of(other), kUsage) << "one is done, one is refused";
-    EXPECT_EQ(folder_->shell("cd " + out + " && sha256sum --check --quiet SHA256SUMS").exit_code,
-              0);
+    const std::string check = "cd " + out + " && sha256sum --check --quiet SHA256SUMS";
+    EXPECT_EQ(folder_->shell(check).exit_code, 0);
   }
 }
 

@@ -1,18 +1,18 @@
 // label: unsanitized
 // `headcount cost` as its users meet it: tables as JSON, CSV and text, and the sizes that it takes
-// from a run and of well-known models. tests/models holds the figures against published ones.
+// from runs, well-known models and configurations. tests/models holds the figures against published
+// ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "autograd/base/text.h"
 #include "models/released_models.h"
-#include "train/run_program.h"
+#include "train/runs_of_a_suite.h"
 #include "train/table.h"
 
 namespace headcount {
@@ -21,21 +21,29 @@ namespace {
 using nlohmann::json;
 using Names = std::vector<std::string>;
 
-const std::string kWidth8192 =
-    "--dim 8192 --heads 64 --head-dim 128 --kv-heads 8 --kv-rank 512 --rope-dim 0 "
-    "--context 131072 ";
+const std::string kNarrow = "--layers 1 --dim 16 --heads 4 --context 16",
+                  kWidth8192 =
+                      "--dim 8192 --heads 64 --head-dim 128 --kv-heads 8 --kv-rank 512 "
+                      "--rope-dim 0 --context 131072 ";
 
-class CostCommand : public testing::Test {
+// Runs, and the configuration of a Llama, in `heavy` with 16 GiB of weights beside it.
+class CostCommand : public RunsOfASuite<CostCommand> {
+ public:
+  static constexpr const char* kCommand = "cost";
+  static void prepare() {
+    train("latents", "--steps 1 --attention mla --layers 2 --kv-rank 6 --rope-dim 4 --q-rank 5");
+    for (const std::string attention : {"mha", "v4", "mfa8"})
+      train(attention, "--steps 1 " + kNarrow + " --attention " + attention);
+    for (const std::string folder : {"llama", "heavy"})
+      folder_->file(folder + "/config.json",
+                    R"({"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+                        "num_attention_heads": 32, "num_key_value_heads": 8,
+                        "max_position_embeddings": 131072})");
+    folder_->file("heavy/model.safetensors.index.json",
+                  R"({"metadata": {"total_size": 17179869184}})");
+  }
+
  protected:
-  // Standard output of a call that must succeed and warn of nothing.
-  std::string output(const std::string& flags) const {
-    const ProgramResult result = folder_.done("cost " + flags);
-    EXPECT_EQ(result.err, "") << flags;
-    return result.out;
-  }
-  json table(const std::string& flags) const {
-    return json::parse(output(flags + " --format json"));
-  }
   static Names names(const json& table) {
     Names all;
     for (const json& row : table.at("rows")) all.push_back(row.at("attention"));
@@ -46,19 +54,19 @@ class CostCommand : public testing::Test {
     const auto at = std::ranges::find(all, attention) - all.begin();
     return table.at("rows").at(static_cast<std::size_t>(at));
   }
-
-  TrainFolder folder_;
+  // The row of the Llama at its first context.
+  static json llama(const std::string& flags) {
+    return object("--config llama/config.json --context 1024 " + flags).at("contexts").at(0);
+  }
 };
 
 TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
-  const json object = table(kWidth8192);
-  std::set<std::string> keys;
-  for (const auto& [key, value] : object.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"cache_dtype", "context", "dtype_bytes", "layers", "rows",
-                                         "state_dtype_bytes"}));
+  const json table = object(kWidth8192);
+  EXPECT_EQ(keys_of(table), (Names{"cache_dtype", "context", "dtype_bytes", "layers", "rows",
+                                   "state_dtype_bytes"}));
   for (const auto& [key, value] : {std::pair{"context", 131072}, {"dtype_bytes", 4}, {"layers", 4}})
-    EXPECT_EQ(object.at(key), value);
-  for (const json& row : object.at("rows")) {
+    EXPECT_EQ(table.at(key), value);
+  for (const json& row : table.at("rows")) {
     for (const char* key :
          {"params_per_layer", "linear_macs_per_token_per_layer", "prefill_attention_macs_per_layer",
           "decode_attention_macs_per_layer", "cache_elements_per_token_per_layer",
@@ -70,97 +78,83 @@ TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
 
 // Delta keeps states alone, which no type of cache rounds.
 TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
-  const json states = row(table(""), "delta").at("cache_bytes");
+  const json states = row(object(""), "delta").at("cache_bytes");
   for (const auto& [dtype, said] : {std::pair{"f32", "4 bytes a number (f32)"},
                                     {"f16", "2 bytes a number (f16)"},
                                     {"int8", "1 byte a number and 2 a row (int8)"}}) {
     const std::string flags = "--cache-dtype " + std::string(dtype);
-    expect_parts(output(flags),
+    expect_parts(text(flags),
                  {"Cached rows of tokens take " + std::string(said) + ", states 4 (f32).\n"});
-    EXPECT_EQ(row(table(flags), "delta").at("cache_bytes"), states) << dtype;
-    EXPECT_EQ(table(flags).at("state_dtype_bytes"), 4) << dtype;
+    EXPECT_EQ(row(object(flags), "delta").at("cache_bytes"), states) << dtype;
+    EXPECT_EQ(object(flags).at("state_dtype_bytes"), 4) << dtype;
   }
-  const std::string open_block =
-      "cost --layers 2 --dim 64 --heads 4 --context 64 --window 4 --compress 8 --wide";
-  expect_parts(folder_.done(open_block).out,
-               {"note: hca: a --window of 4 is shorter than an open block of 8 tokens"});
+  expect_parts(
+      call("--layers 2 --dim 64 --heads 4 --context 64 --window 4 --compress 8 --wide").out,
+      {"note: hca: a --window of 4 is shorter than an open block of 8 tokens"});
 }
 
-// Rows are the lines whose first word is an attention; a second table follows, of caches.
 TEST_F(CostCommand, PrintsTheRowsOfItsJsonAsCsvAndAsATable) {
-  const auto object = nlohmann::ordered_json::parse(output(kWidth8192 + "--format json"));
-  EXPECT_EQ(output(kWidth8192 + "--format csv"), data_table(object.at("rows"), Format::csv));
-  const std::string text = output(kWidth8192 + "--wide");
-  const Names expected = names(object);
-  Names rows;
-  for (const std::string& line : lines_of(text)) {
-    const std::string first = line.substr(0, line.find(' '));
-    if (std::ranges::count(expected, first) > 0) rows.push_back(first);
+  const auto table = nlohmann::ordered_json::parse(text(kWidth8192 + "--format json"));
+  EXPECT_EQ(text(kWidth8192 + "--format csv"), data_table(table.at("rows"), Format::csv));
+  const std::string wide = text(kWidth8192 + "--wide");
+  std::size_t at = 0;
+  for (const std::string& name : names(table)) {
+    at = wide.find("\n" + name + " ", at);
+    ASSERT_NE(at, std::string::npos) << name << " is not in its place:\n" << wide;
   }
-  ASSERT_GE(rows.size(), expected.size());
-  rows.resize(expected.size());
-  EXPECT_EQ(rows, expected);
-  expect_parts(text, {"4 layers", "8192", "131072", "32 GiB"});
+  expect_parts(wide, {"4 layers", "8192", "131072", "32 GiB"});
 }
 
 TEST_F(CostCommand, ShowsUsualAttentionsAndTheOneAskedFor) {
-  const std::string text = output("--attention fox");
-  expect_parts(text, {"\nmha ", "\nmla-merged ", "\nfox "});
-  EXPECT_EQ(text.find("\nmfa "), std::string::npos) << text;
-  EXPECT_TRUE(
-      text.ends_with("\nother attentions, see --wide: mfa, gta, dsa, tpa, latent-bias, v4, hca, "
-                     "csa, delta, kda\n"))
-      << text;
-  expect_parts(output("--attention mla16+4/dsa16+4 --layers 2"),
+  const std::string fox = text("--attention fox");
+  expect_parts(fox, {"\nmha ", "\nmla-merged ", "\nfox ",
+                     "\nother attentions, see --wide: mfa, gta, dsa, tpa, latent-bias, v4, hca, "
+                     "csa, delta, kda\n"});
+  expect_no_parts(fox, {"\nmfa "});
+  expect_parts(text("--attention mla16+4/dsa16+4 --layers 2"),
                {"\nmla16+4/dsa16+4-absorbed ", "\nmla16+4/dsa16+4-merged "});
 }
 
 TEST_F(CostCommand, TakesTheSizesOfARun) {
-  folder_.trained(
-      "--steps 1 --quiet --out run --attention mla --layers 2 --kv-rank 6 --rope-dim 4 --q-rank 5");
-  const json object = table("--from run");
-  EXPECT_EQ(object.at("layers"), 2);
-  EXPECT_EQ(object.at("context"), 16);
-  EXPECT_EQ(row(object, "mha").at("params_per_layer"), 4 * 16 * 16);
-  const json mla = row(object, "mla");
+  const json table = object("--from latents");
+  EXPECT_EQ(table.at("layers"), 2);
+  EXPECT_EQ(table.at("context"), 16);
+  EXPECT_EQ(row(table, "mha").at("params_per_layer"), 4 * 16 * 16);
+  const json mla = row(table, "mla");
   EXPECT_EQ(mla.at("cache_bytes"), 2 * (6 + 4) * 16 * 4);
   // q_a, q_b, kv_a, kv_b and output projection, two norms; heads are 8 wide.
   EXPECT_EQ(mla.at("params_per_layer"),
             16 * 5 + 5 * 2 * 12 + 16 * 10 + 6 * 2 * 16 + 16 * 16 + 5 + 6);
-  EXPECT_EQ(table("--from run --context 99").at("context"), 99);
-  EXPECT_EQ(row(table("--kv-rank 8 --from run"), "mla").at("cache_elements_per_token_per_layer"),
-            8 + 4);
+  const json changed = object("--kv-rank 8 --from latents --context 99");
+  EXPECT_EQ(changed.at("context"), 99);
+  EXPECT_EQ(row(changed, "mla").at("cache_elements_per_token_per_layer"), 8 + 4);
 }
 
 // What a run's attention settled, such as wide heads of v4 or the number in mfa8, is not what
 // others would have. A width of heads that was chosen beside the attention is.
 TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
-  const std::string sizes = "--layers 1 --dim 16 --heads 4 --context 16";
-  const json plain = table(sizes), narrow = table(sizes + " --head-dim 12");
-  for (const std::string attention : {"mha", "v4", "mfa8"}) {
-    folder_.trained("--steps 1 --quiet " + sizes + " --attention " + attention + " --out " +
-                    attention);
-    const json of_run = table("--from " + attention);
+  const json plain = object(kNarrow), narrow = object(kNarrow + " --head-dim 12");
+  for (const std::string run : {"mha", "v4", "mfa8"}) {
+    const json of_run = object("--from " + run);
     for (const char* other : {"mqa", "mfa", "hca"})
-      EXPECT_EQ(row(of_run, other), row(plain, other)) << attention;
-    EXPECT_EQ(row(table("--head-dim 12 --from " + attention), "mqa"), row(narrow, "mqa"));
+      EXPECT_EQ(row(of_run, other), row(plain, other)) << run;
+    EXPECT_EQ(row(object("--head-dim 12 --from " + run), "mqa"), row(narrow, "mqa"));
   }
-  EXPECT_EQ(row(table("--from mfa8"), "mfa").at("cache_elements_per_token_per_layer"), 2 * 8);
+  EXPECT_EQ(row(object("--from mfa8"), "mfa").at("cache_elements_per_token_per_layer"), 2 * 8);
 }
 
 TEST_F(CostCommand, MarksTheAttentionOfAModelOrRunUnlessFlagsChangeItsSizes) {
-  folder_.trained("--steps 1 --quiet --out run --attention mqa");
   for (const auto& [flags, marked] :
        {std::pair{"--preset llama-3-8b", Names{"gqa"}},
         {"--preset deepseek-v3", Names{"mla-absorbed"}},
         {"--preset kimi-linear-48b", Names{"3*kda/mla/3*...2*kda/mla-absorbed"}},
         {"--preset gemma-3-27b", Names{"5*gqa@1024/gqa"}},
-        {"--from run --context 99", Names{"mqa"}},
-        {"--from run --head-dim 6 --rope-dim 6", Names{}},
+        {"--from mha --context 99", Names{"mha"}},
+        {"--from mha --head-dim 6 --rope-dim 6", Names{}},
         {"--preset llama-3-8b --layers 2", Names{}},
         {"--preset llama-3-8b --attention gqa2", Names{}}}) {
     Names found;
-    for (const std::string& line : lines_of(output(flags))) {
+    for (const std::string& line : lines_of(text(flags))) {
       if (line.ends_with("as published") || line.ends_with("<- the run"))
         found.push_back(line.substr(0, line.find(' ')));
     }
@@ -169,36 +163,28 @@ TEST_F(CostCommand, MarksTheAttentionOfAModelOrRunUnlessFlagsChangeItsSizes) {
 }
 
 TEST_F(CostCommand, GivesTheMeanOfLayersThatAreNotAlike) {
-  const auto pattern = [&](const std::string& layers) {
-    return table("--attention mqa/share/mqa --dim 16 --heads 2 --layers " + layers)["rows"].back();
+  const auto pattern = [](const std::string& layers) {
+    return object("--attention mqa/share/mqa --dim 16 --heads 2 --layers " + layers)["rows"].back();
   };
   // q and o of all layers, k and v of three; each is a number of 16 x 8 or 16 x 16.
   EXPECT_EQ(pattern("4").at("params_per_layer"), 16 * 16 * 2 + 3 * 2 * 16 * 8 / 4);
   EXPECT_EQ(pattern("4").at("cache_elements_per_token_per_layer"), 3 * 2 * 8 / 4);
   EXPECT_EQ(pattern("5").at("cache_elements_per_token_per_layer"), 3 * 2 * 8 / 5.0);
-}
-
-TEST_F(CostCommand, CountsTheAttentionThatIsAskedForWithThePresetsSizes) {
-  const json asked = row(table("--preset kimi-linear-48b --attention delta/mla"), "delta/mla");
-  EXPECT_GT(asked.at("params_per_layer"), 38e6);  // 36.8e6 with its own 3 kda to a mla
+  // A preset's sizes count for another pattern: its own 3 kda to a mla have 36.8e6.
+  const json asked = row(object("--preset kimi-linear-48b --attention delta/mla"), "delta/mla");
+  EXPECT_GT(asked.at("params_per_layer"), 38e6);
 }
 
 TEST_F(CostCommand, LeavesOutAnAttentionThatDoesNotFitAndSaysWhy) {
-  const ProgramResult result = folder_.done("cost --dim 7 --heads 7 --head-dim 4 --format json");
-  const Names left_out = lines_of(result.err);
-  ASSERT_EQ(left_out.size(), 2u) << result.err;
-  EXPECT_TRUE(left_out[0].starts_with("left out gqa: ")) << result.err;
-  EXPECT_TRUE(left_out[1].starts_with("left out gta: ")) << result.err;
-  for (const std::string& line : left_out) expect_parts(line, {"--kv-heads"});
-  Names expected = names(table(""));
-  std::erase(expected, "gqa");
-  std::erase(expected, "gta");
+  const ProgramResult result = call("--dim 7 --heads 7 --head-dim 4 --format json");
+  Names expected = names(object(""));
+  for (const std::string name : {"gqa", "gta"}) {
+    expect_parts(result.err, {"left out " + name + ": "});
+    std::erase(expected, name);
+  }
   EXPECT_EQ(names(json::parse(result.out)), expected);
-}
-
-TEST_F(CostCommand, HelpNamesTheModels) {
-  const std::string help = output("--help");
-  for (const ReleasedModel& model : known_models()) expect_parts(help, {model.name});
+  EXPECT_EQ(lines_of(result.err).size(), 2u) << result.err;
+  for (const std::string& line : lines_of(result.err)) expect_parts(line, {"--kv-heads"});
 }
 
 TEST_F(CostCommand, TablesFitTheTerminalUnlessWideOnesAreWanted) {
@@ -208,12 +194,108 @@ TEST_F(CostCommand, TablesFitTheTerminalUnlessWideOnesAreWanted) {
       if (!line.starts_with("note: ")) most = std::max(most, character_count(line));
     return most;
   };
-  const std::string usual = output("--preset deepseek-v3"),
-                    wide = output("--preset deepseek-v3 --wide");
+  const std::string usual = text("--preset deepseek-v3"),
+                    wide = text("--preset deepseek-v3 --wide");
   EXPECT_LE(widest(usual), 100u) << usual;
   expect_parts(usual, {"left out, see --wide: expansion MACs/token"});
   EXPECT_GT(widest(wide), 100u) << wide;
-  EXPECT_EQ(wide.find("left out"), std::string::npos) << wide;
+  expect_no_parts(wide, {"left out"});
+}
+
+TEST_F(CostCommand, OfAConfigurationCountsWhatASequenceKeeps) {
+  const std::string flags = " --context 4096,128k --batch 2";
+  const json result = object("--config llama/config.json" + flags);
+  EXPECT_EQ(result.at("model_type"), "llama");
+  EXPECT_EQ(result.at("cache_numbers").at("total"), 65'536 * 4096);
+  const json& longest = result.at("contexts").at(1);
+  EXPECT_EQ(longest.at("context"), 131'072);
+  EXPECT_EQ(longest.at("cache_bytes"), 2 * 65'536LL * 131'072);
+  EXPECT_EQ(longest.at("batch_bytes"), 4 * 65'536LL * 131'072);
+  EXPECT_EQ(object("--config llama" + flags), result);
+  EXPECT_EQ(folder_->shell("headcount cost --config - < llama/config.json").out,
+            text("--config llama/config.json"));
+}
+
+TEST_F(CostCommand, OfAConfigurationSaysWhatFitsBesideTheWeights) {
+  expect_parts(text("--config mamba-2.8b --memory 1GiB"), {"sequence: any"});
+  const std::string path = "--config heavy/config.json --context 1024 --memory ";
+  // 8 GiB are left, a token takes 128 KiB; 2 GiB are left on each of two GPUs, 64 KiB there.
+  for (const auto& [memory, longest, batch] :
+       {std::tuple{"24GiB", 65'536, 64}, {"10GiB --shards 2", 32'768, 32}}) {
+    const json result = object(path + memory);
+    EXPECT_EQ(result.at("longest_context"), longest) << memory;
+    EXPECT_EQ(result.at("contexts").at(0).at("batch_that_fits"), batch) << memory;
+  }
+  expect_parts(text(path + "8GiB"), {"the weights do not fit"});
+}
+
+TEST_F(CostCommand, OfAConfigurationComparesOtherAttentionsTypesAndShards) {
+  const json at = llama("--attention mha,mqa,mla512+64 --shards 16");
+  const auto bytes = at.at("cache_bytes").get<std::int64_t>();
+  EXPECT_EQ(at.at("if_mha"), 4 * bytes);
+  EXPECT_EQ(at.at("if_mqa"), bytes / 8);
+  EXPECT_EQ(at.at("if_mla512+64"), 1024 * 32 * (512 + 64) * 2);
+  EXPECT_EQ(at.at("shard_bytes"), bytes / 8);  // 16 GPUs copy each of the 8 KV heads once
+  // A scale of two bytes for each key and value of a head, in the table of attentions too.
+  const json rounded = llama("--cache-dtype int8 --attention gqa8");
+  EXPECT_EQ(rounded.at("cache_bytes"), 1024 * 32 * 2 * 8 * (128 + 2));
+  EXPECT_EQ(rounded.at("if_gqa8"), rounded.at("cache_bytes"));
+  const std::string groups = "--cache-dtype k=int4+v=int2 --cache-group 64 --cache-recent 24";
+  EXPECT_EQ(llama(groups).at("cache_bytes"),
+            32 * 8 * (1000 * ((64 + 4) + (32 + 4)) + 24 * 2 * 256));
+  expect_parts(text("--config llama " + groups),
+               {"k 4 bits a number and 2 bytes a group of 64 (int4), v 2 bits a number and 2 bytes "
+                "a group of 64 (int2), of the last 24 tokens 2 bytes a number (bf16)"});
+}
+
+TEST_F(CostCommand, PrintsModelsInEachFormatAndListsThem) {
+  const std::string flags = "--config gemma-3-4b --context 4k,128k ", shown = text(flags);
+  expect_parts(shown, {"gemma3_text, 34 layers", "window of 1024", "full attention", "131072"});
+  EXPECT_EQ(text(flags + "--format text"), shown);
+  expect_parts(text(flags + "--format markdown"),
+               {"|  layers  |  keep            |", "\n|    ---:  |  ---", "\n|   131072  |"});
+  expect_parts(text("--preset gemma-3-27b --format markdown"), {"5\\*gqa@1024/gqa"});
+  expect_parts(text("--list"), {"llama-3.1-405b"});
+  EXPECT_GE(object("--list").size(), 60);
+  EXPECT_TRUE(text("--list --format csv").starts_with("model,bytes_per_token,"));
+  for (const ReleasedModel& model : known_models()) expect_parts(text("--help"), {model.name});
+}
+
+// The page holds what its script draws: layers with the bytes of each part, and curves up to the
+// context at which the memory is full.
+TEST_F(CostCommand, WritesAPage) {
+  const auto figures = [](const std::string& flags) {
+    text(flags + " --report page.html");
+    const std::string page = folder_->contents("page.html"), begin = R"(id="data">)";
+    const auto at = page.find(begin) + begin.size();
+    expect_parts(page, {"KV cache of "});
+    return json::parse(page.substr(at, page.find("</script>", at) - at)).at(0).at("cost");
+  };
+  const json jamba = figures("--config jamba-v0.1 --context 4k --memory 1GiB --attention mha");
+  double bytes = 0;
+  for (const json& layer : jamba.at("caches").at(0).at("cache"))
+    for (const json& block : layer)
+      bytes += block.at("bytes").get<double>() * block.at("heads").get<double>() *
+               block.at("width").get<double>() * (block.contains("per_sequence") ? 1 : 4096);
+  EXPECT_EQ(bytes,
+            object("--config jamba-v0.1 --context 4k").at("contexts").at(0).at("cache_bytes"));
+  for (const json& each : jamba.at("caches"))
+    EXPECT_GE(each.at("points").back().at(1), jamba.at("room").at("bytes")) << each.at("spec");
+  const json llama = figures("--preset llama-3-8b");
+  EXPECT_EQ(llama.at("caches").size(), 15);
+  EXPECT_EQ(llama.at("caches").at(2).at("cache").size(), 32);
+}
+
+TEST_F(CostCommand, SaysBothNumbersOfLatentsAndWhenStatesPay) {
+  expect_parts(text("--config kimi-k2"), {"latents as published; engines that expand them"});
+  const json k2 = object("--config kimi-k2");
+  EXPECT_EQ(k2.at("numbers_per_token"), 61 * (512 + 64));
+  EXPECT_EQ(k2.at("expanded_numbers_per_token"), 61 * 64 * (128 + 64 + 128));
+  // Of Kimi Linear: a state of 32 heads of 128 x 128 and three inputs of convolutions, in float32;
+  // rows of 576 numbers in bf16.
+  EXPECT_EQ(object("--config kimi-linear-48b").at("state_context"),
+            (4 * (32 * 128 * 128 + 9 * 32 * 128) + 1151) / 1152);
+  expect_parts(text("--config kimi-linear-48b"), {"from a context of"});
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 // must the names of files.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <regex>
 #include <string>
@@ -21,7 +22,7 @@ namespace fs = std::filesystem;
 const fs::path kRoot = HEADCOUNT_FIXTURE_FOLDER "/../..";
 
 struct Page {
-  fs::path folder;
+  fs::path path;
   std::string text;
 };
 
@@ -31,72 +32,85 @@ std::vector<Page> pages() {
        {"README.md", ".github/CONTRIBUTING.md", "autograd/README.md", "models/checkpoint/README.md",
         "nn/attention/README.md", "tests/bench/README.md", "tests/bench/results/README.md",
         "train/README.md", "train/compare/FINDINGS.md", "train/compare/README.md",
-        "train/page/README.md"}) {
-    all.push_back({(kRoot / path).parent_path(), file_contents(kRoot / path)});
-  }
+        "train/page/README.md"})
+    all.push_back({kRoot / path, file_contents(kRoot / path)});
   return all;
 }
 
-struct Example {
-  std::string line;    // "headcount cost ...", lines that go on and all
-  std::string output;  // what the page shows below it
+struct Block {
+  std::string fence;  // its first line, "```sh"
+  std::string text;
 };
 
-// Commands without comments that begin a line with `prompt`, in blocks between ``` lines that begin
-// with `fence`.
-std::vector<Example> examples(const std::string& page, const std::string& fence,
-                              const std::string& prompt) {
-  std::vector<Example> all;
-  std::istringstream lines(page);
-  bool block = false, wanted = false, shown = false;  // the output of a command of this block
-  for (std::string line; std::getline(lines, line);) {
+// Blocks of a page and, without a fence, what stands between them.
+std::vector<Block> blocks(const std::string& page) {
+  std::vector<Block> all(1);
+  for (const std::string& line : lines_of(page)) {
     if (line.starts_with("```")) {
-      block = !block;
-      wanted = block && line == fence;
-      shown = false;
-    } else if (wanted && line.starts_with(prompt + "headcount ")) {
-      Example& example = all.emplace_back(Example{line.substr(prompt.size()), ""});
-      while (example.line.ends_with('\\') && std::getline(lines, line)) example.line += "\n" + line;
-      example.line = std::regex_replace(example.line, std::regex(" +# .*"), "");
-      shown = true;
-    } else if (wanted && shown) {
-      all.back().output += line + "\n";
+      all.push_back({all.back().fence.empty() ? line : "", ""});
+    } else {
+      all.back().text += line + "\n";
     }
   }
   return all;
 }
 
-// Runs a line in a shell, as if pasted, in a folder with the texts that the examples name.
-ProgramResult paste(const TrainFolder& folder, const std::string& line) {
-  std::string text;  // long enough for the contexts of presets and examples
-  for (char c = ' '; c <= '~'; ++c) text += c;  // what prompts have
-  for (int i = 0; i < 24; ++i) text += folder.contents("text.txt");
-  folder.file("input.txt", text);
-  folder.file("script", line + "\n");
-  const std::string program = HEADCOUNT_PROGRAM;
-  const int status =
-      std::system(("cd '" + folder.path().string() + "' && PATH='" +
-                   program.substr(0, program.rfind('/')) + "':$PATH sh script >out 2>err")
-                      .c_str());
-  return {WEXITSTATUS(status), folder.contents("out"), folder.contents("err")};
+struct Example {
+  std::string line;    // "headcount cost ...", in one line
+  std::string output;  // what the page shows below it
+};
+
+// Commands without comments that begin a line with `prompt`, in blocks that begin with `fence`.
+std::vector<Example> examples(const std::string& page, const std::string& fence,
+                              const std::string& prompt) {
+  static const std::regex goes_on(R"(\\\n)"), comment(" +# .*");
+  std::vector<Example> all;
+  for (const Block& block : blocks(page)) {
+    if (block.fence != fence) continue;
+    bool shown = false;  // the output of a command of this block
+    for (const std::string& line : lines_of(std::regex_replace(block.text, goes_on, ""))) {
+      if (line.starts_with(prompt + "headcount ")) {
+        all.push_back({std::regex_replace(line.substr(prompt.size()), comment, ""), ""});
+        shown = true;
+      } else if (shown) {
+        all.back().output += line + "\n";
+      }
+    }
+  }
+  return all;
 }
 
+std::vector<std::smatch> matches(const std::string& text, const std::regex& pattern) {
+  return {std::sregex_iterator(text.begin(), text.end(), pattern), {}};
+}
+
+// A folder with the texts that the examples name.
+class Desk : public TrainFolder {
+ public:
+  Desk() {
+    std::string text;  // long enough for the contexts of presets and examples
+    for (char c = ' '; c <= '~'; ++c) text += c;  // what prompts have
+    for (int i = 0; i < 24; ++i) text += contents("text.txt");
+    file("input.txt", text);
+  }
+};
+
 // What each command needs is not there: what is wrong with any flag comes to light before that.
-void expect_that_only_its_files_are_missing(const TrainFolder& folder, std::string line) {
+void expect_that_only_its_files_are_missing(std::string line) {
   static const std::regex out(" --out (\\S+)"), from(" (--(?:init-)?from) (\\S+)");
   // A processor without instructions for bf16 refuses it, whatever the other flags are.
   line = std::regex_replace(line, std::regex(" --precision bf16"), " --precision f32");
   std::smatch run;
   const bool reads = std::regex_search(line, run, from);
   if (!reads) line = std::regex_replace(line, out, "") + " --out input.txt/c";
-  const ProgramResult result = paste(folder, line);
+  const ProgramResult result = Desk().shell(line);
   EXPECT_EQ(result.err,
             reads ? "headcount: " + run.str(1) + ": '" + run.str(2) +
                         "' is no run folder and no checkpoint: it has neither checkpoints/step-N "
                         "nor model.safetensors; check the path\n"
                   : "headcount: cannot write input.txt/c: Not a directory\n")
       << line;
-  EXPECT_EQ(result.exit_code, reads ? 3 : 1) << line;
+  EXPECT_EQ(result.exit_code, reads ? kData : kRuntime) << line;
 }
 
 TEST(Readme, ItsCommandsRunWhenPasted) {
@@ -106,12 +120,11 @@ TEST(Readme, ItsCommandsRunWhenPasted) {
     const std::vector<Example> bare = examples(page.text, "```sh", "");
     all.insert(all.end(), bare.begin(), bare.end());
     found += all.size();
-    for (const Example& example : all) {
-      const TrainFolder folder;
-      if (example.line.starts_with("headcount cost")) {
-        EXPECT_EQ(paste(folder, example.line).out, example.output) << example.line;
+    for (const auto& [line, output] : all) {
+      if (line.starts_with("headcount cost")) {
+        EXPECT_EQ(Desk().shell(line).out, output) << line;
       } else {
-        expect_that_only_its_files_are_missing(folder, example.line);
+        expect_that_only_its_files_are_missing(line);
       }
     }
   }
@@ -120,144 +133,117 @@ TEST(Readme, ItsCommandsRunWhenPasted) {
 
 // In one folder, with fewer steps: what a line reads, one before it has written.
 TEST(Readme, ItsExamplesRunOneAfterTheOther) {
-  const TrainFolder folder;
+  const Desk desk;
   const std::vector<Example> all = examples(pages().front().text, "```sh", "");
   ASSERT_GE(all.size(), 4u);
-  for (const Example& example : all) {
-    const bool trains = example.line.starts_with("headcount train");
+  for (const auto& [line, output] : all) {
+    const bool trains = line.starts_with("headcount train");
     const ProgramResult result =
-        paste(folder, example.line + (trains ? " --steps 3 --eval-characters 1k" : ""));
-    EXPECT_EQ(result.exit_code, 0) << example.line << "\n" << result.err;
+        desk.shell(line + (trains ? " --steps 3 --eval-characters 1k" : ""));
+    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
   }
 }
 
-TEST(Readme, ItsCommandsInRunningTextHaveFlagsThatThereAre) {
-  std::size_t found = 0;
+// In running text of the pages, and in examples of the help.
+TEST(Readme, ItsOtherCommandsAndThoseOfTheHelpHaveFlagsThatThereAre) {
+  std::vector<std::string> lines;
   for (const Page& page : pages()) {
-    for (auto at = page.text.find("`headcount "); at != std::string::npos;
-         at = page.text.find("`headcount ", at + 1)) {
-      std::string line = page.text.substr(at + 1, page.text.find('`', at + 1) - at - 1);
-      if (line.find("COMMAND") != std::string::npos) continue;
-      ++found;
-      if (line.find("--help") == std::string::npos) line += " --help";
-      const TrainFolder folder;
-      const ProgramResult result = paste(folder, line);
-      EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
-    }
+    for (const std::smatch& command : matches(page.text, std::regex("`(headcount [^`]*)`")))
+      if (command.str().find("COMMAND") == std::string::npos) lines.push_back(command.str(1));
   }
-  EXPECT_GT(found, 5u);
-}
-
-// [text](path#heading), seen from the page, and `folder/file.ext`, seen from the project.
-TEST(Readme, ItsLinksAndPathsLeadToFiles) {
-  const std::regex path(
-      R"(\]\((?!https?:)([^)#:]+)[^)]*\)|`([\w/.-]+/[\w.-]+\.(cpp|h|md|mjs|py|sh|svg))`)");
-  std::size_t found = 0;
-  for (const Page& page : pages()) {
-    for (std::sregex_iterator at(page.text.begin(), page.text.end(), path), end; at != end; ++at) {
-      const bool link = (*at)[1].matched;
-      EXPECT_TRUE(fs::exists(link ? page.folder / at->str(1) : kRoot / at->str(2))) << at->str();
-      ++found;
+  EXPECT_GT(lines.size(), 5u);
+  for (const std::string command : {"train", "compare", "report", "sample", "eval", "attend",
+                                    "convert", "cost", "ask", "data"}) {
+    const std::string help = run_shell("headcount " + command + " --help", kRoot).out;
+    const std::size_t before = lines.size();
+    for (const std::string& line : lines_of(help)) {
+      if (line.starts_with("  headcount " + command) && !line.ends_with("[flags]"))
+        lines.push_back(line);
     }
+    EXPECT_GE(lines.size(), before + 2) << command;
   }
-  EXPECT_GT(found, 20u);
+  for (const std::string& line : lines) {
+    const bool asks = line.find("--help") != std::string::npos;
+    const ProgramResult result = Desk().shell(line + (asks ? "" : " --help"));
+    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
+  }
 }
 
 // The anchor that a page of Markdown gives a heading.
 std::string anchor_of(const std::string& heading) {
-  std::string anchor;
-  for (const char c : heading.substr(heading.find(' ') + 1)) {
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-    if (c >= 'A' && c <= 'Z') anchor += static_cast<char>(c - 'A' + 'a');
-    if (letter || c == ' ') anchor += c == ' ' ? '-' : c;
-  }
+  std::string anchor = std::regex_replace(heading, std::regex("^#+ |[^\\w -]"), "");
+  for (char& c : anchor) c = c == ' ' ? '-' : static_cast<char>(std::tolower(c));
   return anchor;
 }
 
-TEST(Readme, ItsLinksLeadToHeadings) {
-  const std::regex link(R"(\]\((?!https?:)([^)#]*)#([^)]+)\))");
-  std::size_t found = 0;
+// [text](path#heading), seen from the page, and `folder/file.ext`, seen from the project.
+TEST(Readme, ItsLinksAndPathsLeadToFilesAndHeadings) {
+  const std::regex link(R"(\]\((?!https?:)([^)#:]*)#?([^)]*)\))"),
+      path(R"(`([\w/.-]+/[\w.-]+\.(cpp|h|md|mjs|py|sh|svg))`)");
+  std::size_t files = 0, headings = 0;
   for (const Page& page : pages()) {
-    for (std::sregex_iterator at(page.text.begin(), page.text.end(), link), end; at != end; ++at) {
-      const std::string file = at->str(1);
-      std::istringstream lines(file.empty() ? page.text : file_contents(page.folder / file));
-      bool leads = false;
-      for (std::string line; std::getline(lines, line);)
-        leads = leads || (line.starts_with('#') && anchor_of(line) == at->str(2));
-      EXPECT_TRUE(leads) << at->str();
-      ++found;
+    for (const std::smatch& name : matches(page.text, path)) {
+      EXPECT_TRUE(fs::exists(kRoot / name.str(1))) << name.str();
+      ++files;
+    }
+    for (const std::smatch& to : matches(page.text, link)) {
+      const fs::path file = to[1].length() == 0 ? page.path : page.path.parent_path() / to.str(1);
+      EXPECT_TRUE(fs::exists(file)) << to.str();
+      ++files;
+      if (to[2].length() == 0) continue;
+      const std::vector<std::string> lines = lines_of(file_contents(file));
+      EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) {
+        return line.starts_with('#') && anchor_of(line) == to.str(2);
+      })) << to.str();
+      ++headings;
     }
   }
-  EXPECT_GT(found, 8u);
+  EXPECT_GT(files, 20u);
+  EXPECT_GT(headings, 8u);
 }
 
 TEST(Readme, NamesEachAttentionInATable) {
-  std::istringstream lines(pages().front().text);
-  std::string tables;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("| `")) tables += line.substr(0, line.find(" | ", 2));
-  }
+  std::string names;
+  for (const std::string& line : lines_of(pages().front().text))
+    if (line.starts_with("| `")) names += line.substr(0, line.find(" | ", 2));
   for (const AttentionKind* const kind : attention_kinds())
-    EXPECT_NE(tables.find("`" + std::string(kind->name) + "`"), std::string::npos) << kind->name;
+    expect_parts(names, {"`" + std::string(kind->name) + "`"});
 }
 
 // Lines of text fit a terminal. Tables, links and code do as they must.
 TEST(Readme, ItsLinesAreShort) {
   for (const Page& page : pages()) {
-    std::istringstream lines(page.text);
-    bool block = false;
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with("```")) block = !block;
-      const bool free = block || line.starts_with("|") || line.find("](") != std::string::npos;
-      EXPECT_TRUE(free || decode_utf8(line, "a page").size() <= 110) << page.folder << ": " << line;
+    for (const Block& block : blocks(page.text)) {
+      for (const std::string& line : lines_of(block.text)) {
+        const bool free =
+            !block.fence.empty() || line.starts_with("|") || line.find("](") != std::string::npos;
+        EXPECT_TRUE(free || decode_utf8(line, "a page").size() <= 110) << page.path << ": " << line;
+      }
     }
   }
-}
-
-// Steps of the workflows call scripts of this tree, which may be run.
-TEST(Workflows, CallScriptsThatThereAre) {
-  const std::regex step(R"(\n *- run: (?:.* )?([\w.-]+/[\w./-]+)\n)");
-  std::size_t found = 0;
-  for (const char* const name : {"ci.yml", "page.yml"}) {
-    const std::string text = file_contents(kRoot / ".github/workflows" / name);
-    for (std::sregex_iterator at(text.begin(), text.end(), step), end; at != end; ++at) {
-      const fs::perms may = fs::status(kRoot / at->str(1)).permissions();
-      EXPECT_NE(may & fs::perms::owner_exec, fs::perms::none) << at->str();
-      ++found;
-    }
-  }
-  EXPECT_EQ(found, 4u);
 }
 
 // The C++ blocks of the tutorial, one below the other, are the attention that tests build.
 TEST(Readme, ItsTutorialShowsTheAttentionThatTestsBuild) {
-  std::istringstream lines(file_contents(kRoot / "nn/attention/README.md"));
   std::string shown;
-  bool block = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("```")) {
-      block = !block && line == "```cpp";
-    } else if (block) {
-      shown += line + "\n";
-    }
-  }
+  for (const Block& block : blocks(file_contents(kRoot / "nn/attention/README.md")))
+    if (block.fence == "```cpp") shown += block.text;
   EXPECT_EQ(shown, file_contents(kRoot / "tests/nn/own_attention.cpp"));
 }
 
-TEST(Readme, ExamplesOfTheHelpHaveFlagsThatThereAre) {
-  const TrainFolder folder;
-  for (const std::string command : {"train", "compare", "report", "sample", "eval", "attend",
-                                    "convert", "cost", "ask", "data"}) {
-    std::istringstream help(folder.headcount(command + " --help").out);
-    std::size_t found = 0;
-    for (std::string line; std::getline(help, line);) {
-      if (!line.starts_with("  headcount " + command) || line.ends_with("[flags]")) continue;
+// Steps of the workflows call scripts of this tree, which may be run.
+TEST(Workflows, CallScriptsThatThereAre) {
+  std::size_t found = 0;
+  for (const char* const name : {"ci.yml", "page.yml"}) {
+    const std::string text = file_contents(kRoot / ".github/workflows" / name);
+    const std::regex step(R"(\n *- run: (?:.* )?([\w.-]+/[\w./-]+)\n)");
+    for (const std::smatch& script : matches(text, step)) {
+      const fs::perms may = fs::status(kRoot / script.str(1)).permissions();
+      EXPECT_NE(may & fs::perms::owner_exec, fs::perms::none) << script.str();
       ++found;
-      const ProgramResult result = paste(folder, line + " --help");
-      EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
     }
-    EXPECT_GE(found, 2u) << command;
   }
+  EXPECT_EQ(found, 4u);
 }
 
 }  // namespace

@@ -38,7 +38,6 @@ TEST_F(TrainCommand, WithJsonPrintsOneObject) {
   const ProgramResult result = train("--out run --quiet --format json --seed 7 --threads 2");
   EXPECT_EQ(result.err, "");
   const json object = json::parse(result.out);  // fails if anything else was printed
-  ASSERT_TRUE(object.is_object());
   EXPECT_EQ(object.at("attention"), "mha");
   EXPECT_EQ(object.at("steps"), 3);
   EXPECT_EQ(object.at("seed"), 7);
@@ -144,15 +143,6 @@ TEST_F(TrainCommand, RepeatsARunFromItsConfiguration) {
     EXPECT_EQ(folder_.contents("again/" + file), folder_.contents("run/" + file)) << file;
 }
 
-TEST_F(TrainCommand, LetsFlagsOverrideAConfigurationInAnyOrder) {
-  train("--out run --quiet --seed 4");
-  for (const char* line :
-       {"--config run/config.json --seed 5", "--seed 5 --config run/config.json"}) {
-    EXPECT_EQ(config(line).at("seed"), 5) << line;
-    EXPECT_EQ(config(line).at("dim"), 16) << line;
-  }
-}
-
 TEST_F(TrainCommand, TakesNoSizesOfAnotherAttentionFromAConfiguration) {
   const std::string sizes = "--data text.txt --dim 16 --heads 2 --attention ";
   for (const auto& [before, attention, after] :
@@ -182,24 +172,25 @@ TEST_F(TrainCommand, SaysThatItShortensAWarmUpLongerThanTheRun) {
       err.starts_with("headcount: the warm-up of 100 steps is longer than the run of 20; it is "
                       "shortened to 2\n"))
       << err;
-  EXPECT_DOUBLE_EQ(folder_.metrics("run").at(2).at("lr"), 1e-3) << "after a warm-up of two steps";
   folder_.done("train --resume run --warmup 100");
 }
 
-TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGiven) {
-  const json lookup = config("--data lookup --lr 0.5");
-  EXPECT_EQ(lookup["head-dim"], 2);
-  EXPECT_EQ(lookup["positions"], "none");
-  EXPECT_EQ(lookup["lr"], 0.5);
-  EXPECT_EQ(config("--data tales")["dim"], 64);
-  EXPECT_EQ(config("")["dim"], 64);  // recall, too
-  EXPECT_EQ(config("--data text.txt")["dim"],
-            find_setting(model_settings(), "dim")->standard.value);
-  EXPECT_EQ(config("--data lookup --preset nanogpt-cpu")["dim"], 128);
-  folder_.file("c.json", R"({"data": "lookup", "heads": 2})");
-  const json configured = config("--config c.json");
-  EXPECT_EQ(configured["heads"], 2);
-  EXPECT_EQ(configured["head-dim"], 2);
+TEST_F(TrainCommand, TakesSettingsFromFlagsThenAConfigurationThenItsText) {
+  folder_.file("lookup.json", R"({"data": "lookup", "heads": 2})");
+  folder_.file("small.json", R"({"data": "text.txt", "dim": 16, "heads": 2, "seed": 4})");
+  const json usual = find_setting(model_settings(), "dim")->standard.value;
+  for (const auto& [flags, settings] : std::vector<std::pair<std::string, json>>{
+           {"--config small.json --seed 5", {{"seed", 5}, {"dim", 16}}},
+           {"--seed 5 --config small.json", {{"seed", 5}, {"dim", 16}}},
+           {"--data text.txt", {{"dim", usual}}},
+           {"--data tales", {{"dim", 64}}},
+           {"", {{"data", "recall"}, {"dim", 64}}},
+           {"--data lookup --lr 0.5", {{"head-dim", 2}, {"positions", "none"}, {"lr", 0.5}}},
+           {"--data lookup --preset nanogpt-cpu", {{"dim", 128}}},
+           {"--config lookup.json", {{"heads", 2}, {"head-dim", 2}}}}) {
+    const json all = config(flags);
+    for (const auto& [name, value] : settings.items()) EXPECT_EQ(all.at(name), value) << flags;
+  }
 }
 
 TEST_F(TrainCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
@@ -209,14 +200,12 @@ TEST_F(TrainCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
   const std::string note =
       "note: Stories of up to 279 characters do not fit into the context of 64 ";
   const std::string cut = folder_.done(tiny + "64 --out cut").out,
-                    whole = folder_.done(tiny + "279 --out whole").out,
-                    eval = folder_.done("eval --from cut").out;
-  for (const std::string& text : {cut, eval}) {
+                    whole = folder_.done(tiny + "279 --out whole").out;
+  for (const std::string& text : {cut, folder_.done("eval --from cut").out}) {
     expect_parts(text, {note});
-    EXPECT_EQ(text.find("best possible"), std::string::npos) << text;
-    EXPECT_EQ(text.find("at most 100 %"), std::string::npos) << text;
+    expect_no_parts(text, {"best possible", "at most 100 %"});
   }
-  EXPECT_EQ(whole.find("Stories of"), std::string::npos) << whole;
+  expect_no_parts(whole, {"Stories of"});
   expect_parts(whole, {"best possible loss", "at most 100 %"});
   EXPECT_FALSE(folder_.object(tiny + "64 --out j").contains("entropy_per_character"));
 }
@@ -230,16 +219,6 @@ TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
   EXPECT_DOUBLE_EQ(object.at("answer_baselines").at("guesser").get<double>(), 0.25);
   EXPECT_EQ(object.at("entropy_per_character").get<double>(), 0);
   EXPECT_GT(object.at("val_loss").get<double>(), object.at("entropy_per_character").get<double>());
-}
-
-TEST(HelpCommand, ShowsTheUsualFlagsOnOneScreen) {
-  const TrainFolder folder;
-  for (const std::string command : {"train", "compare", "cost"}) {
-    const std::string help = folder.headcount(command + " --help").out;
-    EXPECT_LE(std::ranges::count(help, '\n'), 60) << help;
-    expect_parts(help, {"--attention ", "--context ", " --help all lists "});
-    EXPECT_LT(help.size(), folder.done(command + " --help all").out.size());
-  }
 }
 
 // The sizes are those of `cost` without flags.

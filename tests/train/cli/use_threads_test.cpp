@@ -12,10 +12,9 @@
 namespace headcount {
 namespace {
 
-const std::string kTrainOnTwo =
-    "\"$headcount\" " + TrainFolder::train_line("--threads 2 --out run ");
+const std::string kTrainOnTwo = "headcount " + TrainFolder::train_line("--threads 2 --out run ");
 const std::string kCompare =
-    "\"$headcount\" compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 "
+    "headcount compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 "
     "--steps 3 --attention mha,mqa --seeds 2 --quiet --out run ";
 
 TEST(Threads, WithTooSmallStacksAreRefusedAtTheStart) {

@@ -93,7 +93,7 @@ TEST(ProcessesOfAComparison, AreWhatAnArrayOfSlurmStarts) {
   flags.erase(flags.find("--threads 1 "), std::string("--threads 1 ").size());
   for (const std::string task : {"4", "5"}) {
     const ProgramResult result = folder.shell(
-        "HEADCOUNT=$headcount SLURM_ARRAY_TASK_ID=" + task +
+        "HEADCOUNT=headcount SLURM_ARRAY_TASK_ID=" + task +
         " SLURM_NTASKS=1 bash '" HEADCOUNT_FIXTURE_FOLDER "/../../train/cluster.sbatch' " + flags);
     ASSERT_EQ(result.exit_code, 0) << result.err;
   }

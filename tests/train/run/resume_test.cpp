@@ -73,7 +73,7 @@ TEST_F(ResumedRun, EndsWithTheBitsOfOneThatRanThrough) {
 
 TEST_F(ResumedRun, IgnoresThatItsTerminalGoesUnderNohup) {
   const std::string told = "HEADCOUNT_STOP_AT=" + TrainFolder::stop_at(7, SIGHUP);
-  const ProgramResult nohup = folder_.shell("trap '' HUP; " + told + " exec \"$headcount\" " +
+  const ProgramResult nohup = folder_.shell("trap '' HUP; " + told + " exec headcount " +
                                             run_line("--steps 20 --out nohup"));
   EXPECT_EQ(nohup.exit_code, 0) << nohup.err;
   EXPECT_TRUE(checkpoints("nohup").contains("step-20"));
