@@ -10,8 +10,12 @@
 namespace headcount {
 
 /// The subcommands.
-extern const Command kTrainCommand, kCompareCommand, kReportCommand, kSampleCommand, kEvalCommand,
-    kAttendCommand, kConvertCommand, kCostCommand, kAskCommand, kDataCommand;
+extern const Command kTrainCommand, kCompareCommand, kReportCommand, kSampleCommand, kAskCommand,
+    kDataCommand, kEvalCommand, kAttendCommand, kConvertCommand, kCostCommand;
+/// All of them, in the order of the help.
+inline constexpr const Command* kCommands[] = {
+    &kTrainCommand, &kCompareCommand, &kReportCommand, &kSampleCommand,  &kAskCommand,
+    &kDataCommand,  &kEvalCommand,    &kAttendCommand, &kConvertCommand, &kCostCommand};
 
 /// Prints what an attention is: its sentence, formula, source, settings and cache.
 void print_attention_help(const std::string& spec);

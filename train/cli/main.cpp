@@ -22,10 +22,6 @@ namespace {
 
 using namespace headcount;
 
-constexpr const Command* kCommands[] = {
-    &kTrainCommand, &kCompareCommand, &kReportCommand, &kSampleCommand,  &kAskCommand,
-    &kDataCommand,  &kEvalCommand,    &kAttendCommand, &kConvertCommand, &kCostCommand};
-
 void print_help(std::ostream& out) {
   out << "headcount: how many KV heads does a transformer need, and what does each one cost?\n\n"
          "Begin with\n"

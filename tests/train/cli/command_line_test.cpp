@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,24 +19,15 @@
 namespace headcount {
 namespace {
 
-const std::map<std::string, const Command&> kCommands = {
-    {"train", kTrainCommand},     {"compare", kCompareCommand}, {"report", kReportCommand},
-    {"sample", kSampleCommand},   {"eval", kEvalCommand},       {"attend", kAttendCommand},
-    {"convert", kConvertCommand}, {"cost", kCostCommand}};
-
 // Names of flags in `text`, without their dashes.
 std::set<std::string> flags_in(const std::string& text) {
-  std::set<std::string> names;
-  for (auto at = text.find("--"); at != std::string::npos; at = text.find("--", at + 2)) {
-    const auto end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at + 2);
-    if (end > at + 3) names.insert(text.substr(at + 2, end - at - 2));
-  }
-  return names;
+  static const std::regex flag("--([a-z0-9-]{2,})");
+  return {std::sregex_token_iterator(text.begin(), text.end(), flag, 1), {}};
 }
 
 // What a command's help says before its examples.
-std::string help_of(const std::string& command) {
-  const std::string help = TrainFolder().done(command + " --help all").out;
+std::string help_of(const Command& command) {
+  const std::string help = TrainFolder().done(command.help.name + " --help all").out;
   return help.substr(0, help.find("\nExamples:"));
 }
 
@@ -53,23 +44,23 @@ bool takes(const Command& command, const std::string& flag) {
 TEST(Help, NamesEveryFlagThatTheCommandTakes) {
   std::set<std::string> known =
       flags_in(file_contents(HEADCOUNT_FIXTURE_FOLDER "/../../README.md"));
-  for (const auto& [command, run] : kCommands) known.merge(flags_in(help_of(command)));
+  for (const Command* command : kCommands) known.merge(flags_in(help_of(*command)));
   ASSERT_GT(known.size(), 70u);
   std::cout.setstate(std::ios::badbit);  // several hundred helps are printed to nowhere
-  for (const auto& [command, run] : kCommands) {
-    const std::set<std::string> named = flags_in(help_of(command));
+  for (const Command* command : kCommands) {
+    const std::set<std::string> named = flags_in(help_of(*command));
     for (const std::string& flag : known)
-      EXPECT_EQ(takes(run, flag), named.contains(flag)) << command << " --" << flag;
+      EXPECT_EQ(takes(*command, flag), named.contains(flag)) << command->help.name << " --" << flag;
   }
   std::cout.clear();
 }
 
 TEST(Help, HasEveryHeadingOnce) {
-  for (const auto& [command, run] : kCommands) {
+  for (const Command* command : kCommands) {
     std::set<std::string> headings;
-    for (const std::string& line : lines_of(help_of(command)))
-      EXPECT_TRUE(!line.ends_with(" options:") || headings.insert(line).second) << command << line;
-    EXPECT_GE(headings.size(), command == "report" ? 1u : 2u) << "it has no settings";
+    for (const std::string& line : lines_of(help_of(*command)))
+      EXPECT_TRUE(!line.ends_with(" options:") || headings.insert(line).second) << line;
+    EXPECT_GE(headings.size(), command->settings().empty() ? 1u : 2u) << command->help.name;
   }
 }
 
@@ -133,10 +124,8 @@ TEST(Format, OfEveryCommandIsTextJsonCsvOrMarkdown) {
 TEST(ShellWord, ComesBackFromTheShellAsItWas) {
   const TrainFolder folder;
   std::vector<std::string> texts = {
-      "",        "plain-1.txt",  "it's.txt", "`id`",  "$(id) $HOME", "a b",
-      "a\nb",    "\n",           "a\n",      "-x",    "~",           "#",
-      "!!",      "{a,b}",        "[a]*?",    "'",     "\"\\\"",      "a\tb\rc",
-      "\x1b[2J", "\u4f60\u597d", "\xff.txt", "%s\\n", "a;b|c&d<e>f"};
+      "",      "plain-1.txt", "a b",   "\n",    "a\n", "-x",    "~",   "#",           "!!",
+      "{a,b}", "[a]*?",       "$(id)", "$HOME", "'",   "%s\\n", "a;b", "\u4f60\u597d"};
   std::string all;
   for (int byte = 1; byte < 256; ++byte) all += static_cast<char>(byte);
   texts.push_back(all);
@@ -146,28 +135,22 @@ TEST(ShellWord, ComesBackFromTheShellAsItWas) {
     for (const char c : word)
       EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20 || c == '\n') << word;
   }
-}
-
-TEST(ShellWord, LeavesPlainWordsAsTheyAre) {
   EXPECT_EQ(command_text("compare", {"--data=a.txt", "--sweep", "lr=3e-4,1e-3", "mla48+16"}),
             "headcount compare --data=a.txt --sweep lr=3e-4,1e-3 mla48+16");
 }
 
 TEST(CommandText, RepeatsARunWhateverItsFileIsCalled) {
   const TrainFolder folder;
-  for (const std::string name : {"it's.txt", "`touch hacked`.txt", "a b.txt", "two\nlines.txt",
-                                 "-dash.txt", "$(touch hacked);#.txt"}) {
-    folder.file(name, folder.contents("text.txt"));
-    folder.done("train --layers 1 --dim 16 --heads 2 --context 16 --steps 1 --quiet --out run",
-                {"--data=" + name});
-    const std::string command = folder.json("run/run.json").at("starts")[0].at("command"),
-                      trained = folder.weights("run", 1);
-    std::filesystem::remove_all(folder / "run");
-    const ProgramResult again = folder.shell(command + "; exit $?");
-    EXPECT_EQ(again.exit_code, 0) << name << again.err;
-    EXPECT_EQ(folder.weights("run", 1), trained) << name;
-    std::filesystem::remove_all(folder / "run");
-  }
+  const std::string name = "-it's\na `touch hacked` and $(touch hacked);#.txt";
+  folder.file(name, folder.contents("text.txt"));
+  folder.done("train --layers 1 --dim 16 --heads 2 --context 16 --steps 1 --quiet --out run",
+              {"--data=" + name});
+  const std::string command = folder.json("run/run.json").at("starts")[0].at("command"),
+                    trained = folder.weights("run", 1);
+  std::filesystem::remove_all(folder / "run");
+  const ProgramResult again = folder.shell(command);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.weights("run", 1), trained);
   EXPECT_FALSE(folder.has("hacked"));
 }
 
