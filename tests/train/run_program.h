@@ -1,3 +1,5 @@
+// What all tests of the program share: they include this file for gtest, JSON, strings and vectors,
+// too.
 #pragma once
 
 #include <fcntl.h>
@@ -107,6 +109,11 @@ inline std::vector<std::string> keys_of(const nlohmann::json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   return keys;
+}
+
+/// Expects that a JSON object has the keys of `values`, with their values.
+inline void expect_values(const nlohmann::json& object, const nlohmann::json& values) {
+  for (const auto& [key, value] : values.items()) EXPECT_EQ(object.at(key), value) << key;
 }
 
 /// Expects that the program refused `what` (for messages) properly: exit code `code`, nothing on

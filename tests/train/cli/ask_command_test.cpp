@@ -1,10 +1,6 @@
 // label: unsanitized
 // headcount ask and headcount data: questions of built-in texts, and the texts.
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <string>
 
 #include "data/built_in.h"
 #include "data/corpus.h"
@@ -20,29 +16,13 @@ using nlohmann::json;
 const std::string kTiny =
     "train --layers 1 --dim 8 --heads 2 --batch 2 --steps 1 --eval-characters 2k --quiet ";
 
-TEST(StoryQuestions, EndWhereTheAnswerBegins) {
-  for (const BuiltInCorpus* const built_in : built_in_corpora()) {
-    const Corpus corpus = load_corpus(std::string(built_in->name), {.characters = 20'000});
-    const auto questions = story_questions(corpus, 6);
-    ASSERT_EQ(questions.size(), 6u) << built_in->name;
-    for (const StoryQuestion& question : questions) {
-      const std::string prompt = corpus.vocabulary.decode(question.prompt);
-      EXPECT_FALSE(question.answer.empty());
-      // The story told the answer before, in tales and recall in the same characters.
-      if (built_in->name == "lookup") continue;
-      EXPECT_NE(prompt.find(question.answer), std::string::npos) << prompt << question.answer;
-    }
-  }
-}
-
 TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
   const TrainFolder folder;
-  for (const std::string text : {"tales", "recall"}) {
+  for (const std::string text : {"tales", "recall", "lookup"}) {
     const ProgramResult trained = folder.done(kTiny + "--data " + text + " --out " + text);
-    EXPECT_EQ(trained.out.find("\nquestions (more by headcount ask --from recall):\n") !=
-                  std::string::npos,
-              text == "recall")
-        << "in place of a sample, which only stories have";
+    // In place of a sample, which only stories have.
+    const std::string questions = "\nquestions (more by headcount ask --from " + text + "):\n";
+    EXPECT_EQ(trained.out.find(questions) == std::string::npos, text == "tales") << trained.out;
     const std::string line = "ask --questions 3 --from " + text, shown = folder.done(line).out;
     EXPECT_TRUE(shown.starts_with(text + ": ")) << "it says what the questions are";
     expect_parts(shown, {" of 3 right\n"});
@@ -50,6 +30,10 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
     ASSERT_EQ(asked["answers"].size(), 3u);
     for (const json& answer : asked["answers"]) {
       EXPECT_EQ(answer["right"], answer["answer"] == answer["right_answer"]);
+      // Its story told the answer before, in the same characters; a board does not.
+      const std::string prompt = answer["prompt"], told = answer["right_answer"];
+      EXPECT_FALSE(told.empty());
+      if (text != "lookup") expect_parts(prompt, {told});
       const json &first = answer["first"][0], &right = answer["p_of_right"];
       EXPECT_GE(first["p"], answer["first"][1]["p"]);
       EXPECT_TRUE(right > 0 && right <= first["p"]) << right;

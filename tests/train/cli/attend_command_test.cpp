@@ -1,11 +1,6 @@
 // `headcount attend` as its users meet it: maps for eyes and for programs, and what it refuses.
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <regex>
-#include <string>
-#include <vector>
 
 #include "train/runs_of_a_suite.h"
 

@@ -2,15 +2,10 @@
 // command lines that a shell takes back.
 #include "train/cli/command_line.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "autograd/base/text.h"
 #include "train/cli/commands.h"

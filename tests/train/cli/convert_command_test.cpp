@@ -1,11 +1,5 @@
 // label: unsanitized
 // `headcount convert` as its users meet it: what it prints, what goes on from it, what it refuses.
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
-
 #include "train/runs_of_a_suite.h"
 
 namespace headcount {
@@ -26,12 +20,11 @@ class ConvertCommand : public RunsOfASuite<ConvertCommand> {
 TEST_F(ConvertCommand, SaysWhatTheLossAndTheCacheBecome) {
   const json result = object("--from run --attention mqa --out to-mqa");
   const json &from = result.at("from"), &to = result.at("to");
-  EXPECT_EQ(from.at("attention"), "mha");
-  EXPECT_EQ(to.at("attention"), "mqa");
-  EXPECT_EQ(from.at("loss"), trained_.at("val_loss"));
+  expect_values(from, {{"attention", "mha"},
+                       {"loss", trained_.at("val_loss")},
+                       {"kv_cache_bytes_per_token", 2 * 2 * 16 * 4}});
+  expect_values(to, {{"attention", "mqa"}, {"kv_cache_bytes_per_token", 2 * 2 * 4 * 4}});
   EXPECT_GT(to.at("loss"), from.at("loss"));
-  EXPECT_EQ(from.at("kv_cache_bytes_per_token"), 2 * 2 * 16 * 4);
-  EXPECT_EQ(to.at("kv_cache_bytes_per_token"), 2 * 2 * 4 * 4);
   EXPECT_LT(to.at("params"), from.at("params"));
   EXPECT_EQ(result.at("out"), "to-mqa");
 }

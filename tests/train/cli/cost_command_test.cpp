@@ -2,13 +2,8 @@
 // `headcount cost` as its users meet it: tables as JSON, CSV and text, and the sizes that it takes
 // from runs, well-known models and configurations. tests/models holds the figures against published
 // ones.
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "autograd/base/text.h"
 #include "models/released_models.h"
@@ -60,12 +55,11 @@ class CostCommand : public RunsOfASuite<CostCommand> {
   }
 };
 
-TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
+TEST_F(CostCommand, HasTheDocumentedKeysInJsonAndPrintsItsRowsAsCsvAndAsATable) {
   const json table = object(kWidth8192);
   EXPECT_EQ(keys_of(table), (Names{"cache_dtype", "context", "dtype_bytes", "layers", "rows",
                                    "state_dtype_bytes"}));
-  for (const auto& [key, value] : {std::pair{"context", 131072}, {"dtype_bytes", 4}, {"layers", 4}})
-    EXPECT_EQ(table.at(key), value);
+  expect_values(table, {{"context", 131072}, {"dtype_bytes", 4}, {"layers", 4}});
   for (const json& row : table.at("rows")) {
     for (const char* key :
          {"params_per_layer", "linear_macs_per_token_per_layer", "prefill_attention_macs_per_layer",
@@ -74,6 +68,15 @@ TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
           "cache_bytes_at_1048576"})
       EXPECT_TRUE(row.at(key).is_number_integer()) << key;
   }
+  const auto rows = nlohmann::ordered_json::parse(text(kWidth8192 + "--format json")).at("rows");
+  EXPECT_EQ(text(kWidth8192 + "--format csv"), data_table(rows, Format::csv));
+  const std::string wide = text(kWidth8192 + "--wide");
+  std::size_t at = 0;
+  for (const std::string& name : names(table)) {
+    at = wide.find("\n" + name + " ", at);
+    ASSERT_NE(at, std::string::npos) << name << " is not in its place:\n" << wide;
+  }
+  expect_parts(wide, {"4 layers", "8192", "131072", "32 GiB"});
 }
 
 // Delta keeps states alone, which no type of cache rounds.
@@ -93,18 +96,6 @@ TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
       {"note: hca: a --window of 4 is shorter than an open block of 8 tokens"});
 }
 
-TEST_F(CostCommand, PrintsTheRowsOfItsJsonAsCsvAndAsATable) {
-  const auto table = nlohmann::ordered_json::parse(text(kWidth8192 + "--format json"));
-  EXPECT_EQ(text(kWidth8192 + "--format csv"), data_table(table.at("rows"), Format::csv));
-  const std::string wide = text(kWidth8192 + "--wide");
-  std::size_t at = 0;
-  for (const std::string& name : names(table)) {
-    at = wide.find("\n" + name + " ", at);
-    ASSERT_NE(at, std::string::npos) << name << " is not in its place:\n" << wide;
-  }
-  expect_parts(wide, {"4 layers", "8192", "131072", "32 GiB"});
-}
-
 TEST_F(CostCommand, ShowsUsualAttentionsAndTheOneAskedFor) {
   const std::string fox = text("--attention fox");
   expect_parts(fox, {"\nmha ", "\nmla-merged ", "\nfox ",
@@ -117,14 +108,12 @@ TEST_F(CostCommand, ShowsUsualAttentionsAndTheOneAskedFor) {
 
 TEST_F(CostCommand, TakesTheSizesOfARun) {
   const json table = object("--from latents");
-  EXPECT_EQ(table.at("layers"), 2);
-  EXPECT_EQ(table.at("context"), 16);
+  expect_values(table, {{"layers", 2}, {"context", 16}});
   EXPECT_EQ(row(table, "mha").at("params_per_layer"), 4 * 16 * 16);
-  const json mla = row(table, "mla");
-  EXPECT_EQ(mla.at("cache_bytes"), 2 * (6 + 4) * 16 * 4);
   // q_a, q_b, kv_a, kv_b and output projection, two norms; heads are 8 wide.
-  EXPECT_EQ(mla.at("params_per_layer"),
-            16 * 5 + 5 * 2 * 12 + 16 * 10 + 6 * 2 * 16 + 16 * 16 + 5 + 6);
+  const int weights = 16 * 5 + 5 * 2 * 12 + 16 * 10 + 6 * 2 * 16 + 16 * 16 + 5 + 6;
+  expect_values(row(table, "mla"),
+                {{"cache_bytes", 2 * (6 + 4) * 16 * 4}, {"params_per_layer", weights}});
   const json changed = object("--kv-rank 8 --from latents --context 99");
   EXPECT_EQ(changed.at("context"), 99);
   EXPECT_EQ(row(changed, "mla").at("cache_elements_per_token_per_layer"), 8 + 4);
@@ -207,10 +196,9 @@ TEST_F(CostCommand, OfAConfigurationCountsWhatASequenceKeeps) {
   const json result = object("--config llama/config.json" + flags);
   EXPECT_EQ(result.at("model_type"), "llama");
   EXPECT_EQ(result.at("cache_numbers").at("total"), 65'536 * 4096);
-  const json& longest = result.at("contexts").at(1);
-  EXPECT_EQ(longest.at("context"), 131'072);
-  EXPECT_EQ(longest.at("cache_bytes"), 2 * 65'536LL * 131'072);
-  EXPECT_EQ(longest.at("batch_bytes"), 4 * 65'536LL * 131'072);
+  expect_values(result.at("contexts").at(1), {{"context", 131'072},
+                                              {"cache_bytes", 2 * 65'536LL * 131'072},
+                                              {"batch_bytes", 4 * 65'536LL * 131'072}});
   EXPECT_EQ(object("--config llama" + flags), result);
   EXPECT_EQ(folder_->shell("headcount cost --config - < llama/config.json").out,
             text("--config llama/config.json"));
@@ -232,14 +220,14 @@ TEST_F(CostCommand, OfAConfigurationSaysWhatFitsBesideTheWeights) {
 TEST_F(CostCommand, OfAConfigurationComparesOtherAttentionsTypesAndShards) {
   const json at = llama("--attention mha,mqa,mla512+64 --shards 16");
   const auto bytes = at.at("cache_bytes").get<std::int64_t>();
-  EXPECT_EQ(at.at("if_mha"), 4 * bytes);
-  EXPECT_EQ(at.at("if_mqa"), bytes / 8);
-  EXPECT_EQ(at.at("if_mla512+64"), 1024 * 32 * (512 + 64) * 2);
-  EXPECT_EQ(at.at("shard_bytes"), bytes / 8);  // 16 GPUs copy each of the 8 KV heads once
+  expect_values(at, {{"if_mha", 4 * bytes},
+                     {"if_mqa", bytes / 8},
+                     {"if_mla512+64", 1024 * 32 * (512 + 64) * 2},
+                     {"shard_bytes", bytes / 8}});  // 16 GPUs copy each of the 8 KV heads once
   // A scale of two bytes for each key and value of a head, in the table of attentions too.
-  const json rounded = llama("--cache-dtype int8 --attention gqa8");
-  EXPECT_EQ(rounded.at("cache_bytes"), 1024 * 32 * 2 * 8 * (128 + 2));
-  EXPECT_EQ(rounded.at("if_gqa8"), rounded.at("cache_bytes"));
+  const int rounded = 1024 * 32 * 2 * 8 * (128 + 2);
+  expect_values(llama("--cache-dtype int8 --attention gqa8"),
+                {{"cache_bytes", rounded}, {"if_gqa8", rounded}});
   const std::string groups = "--cache-dtype k=int4+v=int2 --cache-group 64 --cache-recent 24";
   EXPECT_EQ(llama(groups).at("cache_bytes"),
             32 * 8 * (1000 * ((64 + 4) + (32 + 4)) + 24 * 2 * 256));
@@ -288,9 +276,9 @@ TEST_F(CostCommand, WritesAPage) {
 
 TEST_F(CostCommand, SaysBothNumbersOfLatentsAndWhenStatesPay) {
   expect_parts(text("--config kimi-k2"), {"latents as published; engines that expand them"});
-  const json k2 = object("--config kimi-k2");
-  EXPECT_EQ(k2.at("numbers_per_token"), 61 * (512 + 64));
-  EXPECT_EQ(k2.at("expanded_numbers_per_token"), 61 * 64 * (128 + 64 + 128));
+  expect_values(object("--config kimi-k2"),
+                {{"numbers_per_token", 61 * (512 + 64)},
+                 {"expanded_numbers_per_token", 61 * 64 * (128 + 64 + 128)}});
   // Of Kimi Linear: a state of 32 heads of 128 x 128 and three inputs of convolutions, in float32;
   // rows of 576 numbers in bf16.
   EXPECT_EQ(object("--config kimi-linear-48b").at("state_context"),

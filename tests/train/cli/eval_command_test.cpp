@@ -1,13 +1,8 @@
 // label: unsanitized
 // `headcount eval` as its users meet it: losses, caches, windows, and what it says to bad input.
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numbers>
 #include <regex>
-#include <string>
-#include <vector>
 
 #include "models/checkpoint/checkpoint.h"
 #include "train/runs_of_a_suite.h"
@@ -35,17 +30,17 @@ TEST_F(EvalCommand, WithJsonPrintsOneObjectWithTheLossThatTrainingReported) {
             (std::vector<std::string>{"accuracy", "bits_per_character", "cache_bytes_per_token",
                                       "cache_dtype", "characters", "loss", "loss_by_position",
                                       "precision", "unit", "window"}));
-  EXPECT_EQ(result.at("loss"), trained_.at("val_loss"));
+  expect_values(result, {{"loss", trained_.at("val_loss")},
+                         {"unit", "character"},
+                         {"cache_dtype", "f32"},
+                         {"window", 0}});
   EXPECT_EQ(loss("run --threads 3"), trained_.at("val_loss"));
-  EXPECT_EQ(result.at("unit"), "character");
   EXPECT_DOUBLE_EQ(result.at("bits_per_character").get<double>(),
                    result.at("loss").get<double>() / std::numbers::ln2);
   const double accuracy = result.at("accuracy"),
                right = accuracy * result.at("characters").get<double>();
   EXPECT_NEAR(right, std::round(right), 1e-9);
   EXPECT_TRUE(accuracy > 0 && accuracy < 1) << accuracy;
-  EXPECT_EQ(result.at("cache_dtype"), "f32");
-  EXPECT_EQ(result.at("window"), 0);
 }
 
 TEST_F(EvalCommand, WithoutJsonPrintsASummary) {
@@ -183,9 +178,8 @@ TEST_F(EvalCommand, ReplacesTheWindowsOfAllLayersAndNothingElse) {
 }
 
 TEST_F(EvalCommand, KeepsTheWindowOfTraining) {
-  const json trained = train("windowed", "--window 3"), result = object("--from windowed");
-  EXPECT_EQ(result.at("window"), 3);
-  EXPECT_EQ(result.at("loss"), trained.at("val_loss"));
+  const json trained = train("windowed", "--window 3");
+  expect_values(object("--from windowed"), {{"window", 3}, {"loss", trained.at("val_loss")}});
   const ProgramResult wider = call("--from windowed --window 16 --format json");
   EXPECT_NE(json::parse(wider.out).at("loss"), trained.at("val_loss"));
   EXPECT_EQ(wider.err,

@@ -1,11 +1,7 @@
 // What each command says of weights, and of results, that are NaN or infinite.
-#include <gtest/gtest.h>
-
 #include <csignal>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
-#include <string>
 
 #include "autograd/base/real.h"
 #include "train/runs_of_a_suite.h"

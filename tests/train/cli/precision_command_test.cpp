@@ -1,9 +1,4 @@
 // --precision bf16: refused where it would be slower, recorded, kept, never mixed.
-#include <gtest/gtest.h>
-
-#include <nlohmann/json.hpp>
-#include <string>
-
 #include "autograd/products.h"
 #include "train/run_program.h"
 

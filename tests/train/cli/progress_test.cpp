@@ -2,8 +2,6 @@
 // steps.
 #include "train/cli/progress.h"
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 
 #include "train/run_program.h"

@@ -1,14 +1,10 @@
 // label: unsanitized
 // The command lines of the READMEs and of the help: a reader pastes them, so they must be right. So
 // must the names of files.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <regex>
-#include <string>
-#include <vector>
 
 #include "autograd/base/text.h"
 #include "nn/attention/kind.h"
@@ -61,17 +57,17 @@ struct Example {
   std::string output;  // what the page shows below it
 };
 
-// Commands without comments that begin a line with `prompt`, in blocks that begin with `fence`.
-std::vector<Example> examples(const std::string& page, const std::string& fence,
-                              const std::string& prompt) {
-  static const std::regex goes_on(R"(\\\n)"), comment(" +# .*");
+// Commands in blocks of shell, without comments.
+std::vector<Example> examples(const std::string& page) {
+  static const std::regex goes_on(R"(\\\n)"), prompt_or_comment(R"(^\$ | +# .*)");
   std::vector<Example> all;
   for (const Block& block : blocks(page)) {
-    if (block.fence != fence) continue;
+    if (block.fence != "```" && block.fence != "```sh") continue;
     bool shown = false;  // the output of a command of this block
     for (const std::string& line : lines_of(std::regex_replace(block.text, goes_on, ""))) {
-      if (line.starts_with(prompt + "headcount ")) {
-        all.push_back({std::regex_replace(line.substr(prompt.size()), comment, ""), ""});
+      const std::string command = std::regex_replace(line, prompt_or_comment, "");
+      if (command.starts_with("headcount ")) {
+        all.push_back({command, ""});
         shown = true;
       } else if (shown) {
         all.back().output += line + "\n";
@@ -117,11 +113,8 @@ void expect_that_only_its_files_are_missing(std::string line) {
 TEST(Readme, ItsCommandsRunWhenPasted) {
   std::size_t found = 0;
   for (const Page& page : pages()) {
-    std::vector<Example> all = examples(page.text, "```", "$ ");
-    const std::vector<Example> bare = examples(page.text, "```sh", "");
-    all.insert(all.end(), bare.begin(), bare.end());
-    found += all.size();
-    for (const auto& [line, output] : all) {
+    for (const auto& [line, output] : examples(page.text)) {
+      ++found;
       if (line.starts_with("headcount cost")) {
         EXPECT_EQ(Desk().shell(line).out, output) << line;
       } else {
@@ -135,7 +128,7 @@ TEST(Readme, ItsCommandsRunWhenPasted) {
 // In one folder, with fewer steps: what a line reads, one before it has written.
 TEST(Readme, ItsExamplesRunOneAfterTheOther) {
   const Desk desk;
-  const std::vector<Example> all = examples(pages().front().text, "```sh", "");
+  const std::vector<Example> all = examples(pages().front().text);
   ASSERT_GE(all.size(), 4u);
   for (const auto& [line, output] : all) {
     const bool trains = line.starts_with("headcount train");

@@ -1,11 +1,5 @@
 // `headcount report` as its users meet it: the page and the files beside it, what is printed, and
 // what it refuses.
-#include <gtest/gtest.h>
-
-#include <array>
-#include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "train/runs_of_a_suite.h"
 
@@ -91,16 +85,12 @@ TEST_F(ReportCommand, NamesTheFileAndLineThatIsDamaged) {
     expect_named("other.json", content, "damaged/other.json: ");
 }
 
-TEST_F(ReportCommand, ReadsNoWeights) {
-  folder_->copy("a", "damaged_weights");
-  folder_->file("damaged_weights/checkpoints/step-4/model.safetensors", "no weights");
-  const json runs = object("--from damaged_weights a").at("runs");
+TEST_F(ReportCommand, ShowsARunThatIsGoingOnAndReadsNoWeights) {
+  folder_->copy("a", "going_on");
+  folder_->file("going_on/checkpoints/step-4/model.safetensors", "no weights");
+  const json runs = object("--from going_on a").at("runs");
   EXPECT_GT(runs[0].at("params"), 0);
   EXPECT_EQ(runs[0].at("params"), runs[1].at("params"));
-}
-
-TEST_F(ReportCommand, ShowsARunThatIsGoingOn) {
-  folder_->copy("a", "going_on");
   const std::string metrics = folder_->contents("a/metrics.jsonl");
   folder_->file("going_on/metrics.jsonl", metrics.substr(0, metrics.size() - 10));
   std::filesystem::remove_all(*folder_ / "going_on/checkpoints");

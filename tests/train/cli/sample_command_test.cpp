@@ -1,11 +1,6 @@
 // `headcount sample` as its users meet it: text, JSON, caches, and what it says to bad input.
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
@@ -43,14 +38,14 @@ TEST_F(SampleCommand, WithJsonPrintsOneObject) {
             (std::vector<std::string>{"cache_bytes", "cache_bytes_per_token", "ended_by",
                                       "prefill_ms", "text", "tokens", "tokens_per_second"}));
   EXPECT_EQ(result.at("text").get<std::string>().size(), 12u);
-  EXPECT_EQ(result.at("tokens"), 12);
-  EXPECT_GT(result.at("tokens_per_second").get<double>(), 0);
-  EXPECT_GT(result.at("prefill_ms").get<double>(), 0);
-  EXPECT_EQ(result.at("cache_bytes_per_token"), 2 * 16 * 4);  // k and v of width 16 in float32
-  EXPECT_EQ(result.at("cache_bytes"), 2 * 16 * 4 * kContext);
-  const json without = object("--from run --tokens 5 --cache off");
-  EXPECT_EQ(without.at("cache_bytes"), 0);
-  EXPECT_EQ(without.at("cache_bytes_per_token"), 0);
+  EXPECT_GT(result.at("tokens_per_second"), 0);
+  EXPECT_GT(result.at("prefill_ms"), 0);
+  const Index bytes = 2 * 16 * 4;  // k and v of width 16 in float32
+  expect_values(
+      result,
+      {{"tokens", 12}, {"cache_bytes_per_token", bytes}, {"cache_bytes", bytes * kContext}});
+  expect_values(object("--from run --tokens 5 --cache off"),
+                {{"cache_bytes", 0}, {"cache_bytes_per_token", 0}});
 }
 
 TEST_F(SampleCommand, CountsCharactersNotBytes) {

@@ -1,14 +1,8 @@
 // `headcount train` as its users meet it: outputs, run folder, reproducibility.
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "autograd/base/sha256.h"
 #include "models/checkpoint/checkpoint.h"
@@ -38,14 +32,14 @@ TEST_F(TrainCommand, WithJsonPrintsOneObject) {
   const ProgramResult result = train("--out run --quiet --format json --seed 7 --threads 2");
   EXPECT_EQ(result.err, "");
   const json object = json::parse(result.out);  // fails if anything else was printed
-  EXPECT_EQ(object.at("attention"), "mha");
-  EXPECT_EQ(object.at("steps"), 3);
-  EXPECT_EQ(object.at("seed"), 7);
-  EXPECT_EQ(object.at("threads"), kTwoThreads);
-  EXPECT_EQ(object.at("data_sha256"), sha256_hex(folder_.contents("text.txt")));
-  EXPECT_EQ(object.at("kv_cache_bytes_per_token"), 1 * 2 * 16 * 4);
   const Checkpoint checkpoint = load_checkpoint(folder_ / "run/checkpoints/step-3");
-  EXPECT_EQ(object.at("params"), checkpoint.model->parameters().element_count());
+  expect_values(object, {{"attention", "mha"},
+                         {"steps", 3},
+                         {"seed", 7},
+                         {"threads", kTwoThreads},
+                         {"data_sha256", sha256_hex(folder_.contents("text.txt"))},
+                         {"kv_cache_bytes_per_token", 1 * 2 * 16 * 4},
+                         {"params", checkpoint.model->parameters().element_count()}});
   for (const char* const name :
        {"val_loss", "train_loss", "tokens_per_second", "ms_per_step_median"}) {
     EXPECT_GT(object.at(name).get<double>(), 0) << name;
@@ -132,11 +126,15 @@ TEST_F(TrainCommand, FillsTheRunFolder) {
   EXPECT_EQ(folder_.contents("run/checkpoints/latest"), "step-3\n");
 }
 
-TEST_F(TrainCommand, RepeatsARunFromItsConfiguration) {
+TEST_F(TrainCommand, PrintsTheConfigurationThatARunRecordsAndThatRepeatsIt) {
   const std::string special =
       "--attention mla --kv-rank 5 --rope-dim 4 --dropout 0.2 --lr 0.01 --accumulate 2 --bias "
       "--score-scale 0.3 --seed 18446744073709551615 --quiet ";
+  const ProgramResult printed = train(special + "--out run --print-config");
+  EXPECT_EQ(printed.err, "");
+  EXPECT_FALSE(folder_.has("run"));
   train(special + "--out run");
+  EXPECT_EQ(printed.out, folder_.contents("run/config.json"));
   folder_.done("train --config run/config.json --out again --quiet");
   EXPECT_EQ(folder_.weights("again"), folder_.weights("run"));
   for (const std::string file : {"metrics.jsonl", "config.json", "samples/step-3.txt"})
@@ -157,21 +155,13 @@ TEST_F(TrainCommand, TakesNoSizesOfAnotherAttentionFromAConfiguration) {
   }
 }
 
-TEST_F(TrainCommand, WithPrintConfigPrintsWhatTheRunWouldRecord) {
-  const ProgramResult printed = train("--attention gqa --heads 4 --out run --print-config");
-  EXPECT_EQ(printed.err, "");
-  EXPECT_FALSE(folder_.has("run"));
-  train("--attention gqa --heads 4 --out run --quiet");
-  EXPECT_EQ(printed.out, folder_.contents("run/config.json"));
-  EXPECT_EQ(json::parse(printed.out).at("kv-heads"), 2);
-}
-
 TEST_F(TrainCommand, SaysThatItShortensAWarmUpLongerThanTheRun) {
   const std::string err = train("--steps 20 --out run").err;
   EXPECT_TRUE(
       err.starts_with("headcount: the warm-up of 100 steps is longer than the run of 20; it is "
                       "shortened to 2\n"))
       << err;
+  EXPECT_DOUBLE_EQ(folder_.metrics("run").at(2).at("lr"), 1e-3) << "after a warm-up of two steps";
   folder_.done("train --resume run --warmup 100");
 }
 
@@ -188,8 +178,8 @@ TEST_F(TrainCommand, TakesSettingsFromFlagsThenAConfigurationThenItsText) {
            {"--data lookup --lr 0.5", {{"head-dim", 2}, {"positions", "none"}, {"lr", 0.5}}},
            {"--data lookup --preset nanogpt-cpu", {{"dim", 128}}},
            {"--config lookup.json", {{"heads", 2}, {"head-dim", 2}}}}) {
-    const json all = config(flags);
-    for (const auto& [name, value] : settings.items()) EXPECT_EQ(all.at(name), value) << flags;
+    SCOPED_TRACE(flags);
+    expect_values(config(flags), settings);
   }
 }
 
@@ -214,11 +204,11 @@ TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
   const json object = folder_.object(
       "train --data lookup --layers 1 --dim 2 --heads 1 --ffn-dim 1 --context 128 --batch 1 "
       "--steps 1 --eval-characters 4k --quiet --out run");
-  EXPECT_GE(object.at("val_answer_accuracy").get<double>(), 0);
-  EXPECT_LT(object.at("val_answer_accuracy").get<double>(), 0.5);
-  EXPECT_DOUBLE_EQ(object.at("answer_baselines").at("guesser").get<double>(), 0.25);
-  EXPECT_EQ(object.at("entropy_per_character").get<double>(), 0);
-  EXPECT_GT(object.at("val_loss").get<double>(), object.at("entropy_per_character").get<double>());
+  const double right = object.at("val_answer_accuracy");
+  EXPECT_TRUE(right >= 0 && right < 0.5) << right;
+  EXPECT_EQ(object.at("answer_baselines").at("guesser"), 0.25);
+  EXPECT_EQ(object.at("entropy_per_character"), 0);
+  EXPECT_GT(object.at("val_loss"), 0);
 }
 
 // The sizes are those of `cost` without flags.

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <tuple>
+
 #include "autograd/parallel.h"
 #include "data/memory_limit.h"
 #include "train/run_program.h"
@@ -24,7 +26,7 @@ TEST(Threads, WithTooSmallStacksAreRefusedAtTheStart) {
     const std::string size = std::to_string(kilobytes) + "k";
     for (const std::string& line : {kTrainOnTwo, kCompare + "--threads 2"}) {
       const ProgramResult result = folder.shell("export OMP_STACKSIZE=" + size + "; " + line);
-      expect_refusal(result, 1, {"stacks of ", "OMP_STACKSIZE"}, size + line);
+      expect_refusal(result, kRuntime, {"stacks of ", "OMP_STACKSIZE"}, size + line);
       EXPECT_FALSE(folder.has("run"));
     }
   }
@@ -38,12 +40,11 @@ TEST(Threads, ThatAreRefusedAreNamedInOneLine) {
   const std::string limits = "ulimit -s 4000000 && ulimit -v 3000000 || exit 77; ";
   const TrainFolder folder;
   if (folder.shell(limits).exit_code == 77) GTEST_SKIP() << "these limits cannot be set here";
-  expect_refusal(folder.shell(limits + kTrainOnTwo), 1,
-                 {"cannot start thread 2 of 2: ", "--threads"}, "train");
-  expect_refusal(folder.shell(limits + kCompare + "--threads 2"), 1,
-                 {"cannot start thread 2 of 2: "}, "compare");
-  expect_refusal(folder.shell(limits + kCompare + "--threads 1 --jobs 3"), 1,
-                 {"cannot start thread 2 of 3: ", "--jobs"}, "compare");
+  for (const auto& [line, threads, flag] : {std::tuple{kTrainOnTwo, "2", "--threads"},
+                                            {kCompare + "--threads 2", "2", "--threads"},
+                                            {kCompare + "--threads 1 --jobs 3", "3", "--jobs"}})
+    expect_refusal(folder.shell(limits + line), kRuntime,
+                   {"cannot start thread 2 of " + std::string(threads) + ": ", flag}, line);
 }
 #endif
 
