@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/compare/results.h"
@@ -10,46 +12,52 @@
 /// Results of comparisons that nobody trained.
 namespace headcount {
 
-inline RunResult made_run(std::uint64_t seed, double loss, std::optional<double> answers = {}) {
-  RunResult r;
-  r.seed = seed;
-  r.validation_loss = loss;
-  r.answer_accuracy = answers;
-  return r;
-}
+/// In place of a loss: a run that failed, and one that failed since it diverged.
+constexpr double kFailedRun = std::numeric_limits<double>::quiet_NaN(),
+                 kDivergedRun = std::numeric_limits<double>::infinity();
 
-inline VariantResult made_variant(const std::string& spec, Index bytes,
-                                  std::vector<RunResult> runs) {
+/// An attention by the losses of seeds 1, 2, ...
+inline VariantResult losing(const std::string& spec, double bytes,
+                            const std::vector<double>& losses) {
   VariantResult v;
   v.spec = spec;
+  v.parameters = 1000;
   v.cache_bytes_per_token = bytes;
-  v.runs = std::move(runs);
+  for (std::uint64_t seed = 1; seed <= losses.size(); ++seed) {
+    const double loss = losses[seed - 1];
+    if (loss == kDivergedRun) v.diverged.push_back(seed);
+    if (!std::isfinite(loss)) continue;
+    RunResult& run = v.runs.emplace_back();
+    run.seed = seed;
+    run.validation_loss = loss;
+  }
   return v;
 }
 
-/// Seeds 1, 2, ... with these shares of right answers, all with a loss of 1.
-inline VariantResult answering(const std::string& spec, Index bytes,
+/// An attention by its shares of right answers, all with a loss of 1.
+inline VariantResult answering(const std::string& spec, double bytes,
                                const std::vector<double>& answers) {
-  std::vector<RunResult> runs;
-  for (const double share : answers) runs.push_back(made_run(runs.size() + 1, 1, share));
-  return made_variant(spec, bytes, std::move(runs));
+  VariantResult v = losing(spec, bytes, std::vector<double>(answers.size(), 1));
+  for (RunResult& run : v.runs) run.answer_accuracy = answers[run.seed - 1];
+  return v;
 }
 
-/// mha, the reference, and three attentions by their losses with three seeds: mqa is enough, mla8+4
-/// is not, gqa2 is open.
-inline ComparisonResult decided_comparison() {
+/// A comparison with the first of these numbers of seeds.
+inline ComparisonResult made_comparison(std::vector<VariantResult> variants,
+                                        const SeedRange& seeds = {}, Metric metric = Metric::loss) {
   ComparisonResult r;
   r.config = nlohmann::ordered_json::object();
-  r.seeds = {1, 2, 3};
-  const auto variant = [](const char* spec, Index bytes, const std::vector<double>& losses) {
-    std::vector<RunResult> runs;
-    for (const double loss : losses) runs.push_back(made_run(runs.size() + 1, loss));
-    return made_variant(spec, bytes, std::move(runs));
-  };
-  r.variants = {
-      variant("mla8+4", 96, {1.052, 1.053, 1.054}), variant("mqa", 256, {1.003, 1.004, 1.005}),
-      variant("mha", 1024, {1.000, 1.001, 1.002}), variant("gqa2", 512, {1.000, 1.011, 1.006})};
+  r.question.metric = metric;
+  r.question.seeds = seeds;
+  for (std::uint64_t seed = 1; static_cast<Index>(seed) <= seeds.first; ++seed)
+    r.seeds.push_back(seed);
+  r.variants = std::move(variants);
   return r;
+}
+
+inline ComparisonResult summarized(ComparisonResult result) {
+  summarize(result);
+  return result;
 }
 
 }  // namespace headcount

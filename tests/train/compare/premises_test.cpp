@@ -6,38 +6,31 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "train/compare/results.h"
+#include "train/compare/made_results.h"
 #include "train/compare/verdict.h"
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {
 
+// Losses of five seeds from `loss` on and, where the text has answers, as many right with each.
 VariantResult trained(const std::string& spec, double loss, std::optional<double> answers = {}) {
-  VariantResult v;
-  v.spec = spec;
-  v.cache_bytes_per_token = spec == "mha" ? 1024 : 256;
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-    RunResult run;
-    run.seed = seed;
-    run.validation_loss = loss + 1e-4 * static_cast<double>(seed);
+  VariantResult v = losing(spec, spec == "mha" ? 1024 : 256, std::vector<double>(5, loss));
+  for (RunResult& run : v.runs) {
+    run.validation_loss += 1e-4 * static_cast<double>(run.seed);
     run.answer_accuracy = answers;
     run.answers_by_distance = {{1, 100, 0}, {2, 300, 0}};
-    v.runs.push_back(run);
   }
   return v;
 }
 
 ComparisonResult comparison_of(double loss, std::optional<double> answers = {}) {
-  ComparisonResult r;
-  r.config = nlohmann::ordered_json::object();
-  r.question.seeds = {5, 5};
+  ComparisonResult r =
+      made_comparison({trained("mha", loss, answers), trained("mqa", loss, answers)}, {5, 5},
+                      answers ? Metric::answers : Metric::loss);
   r.steps = 1000;
-  r.variants = {trained("mha", loss, answers), trained("mqa", loss, answers)};
-  if (answers) {
-    r.question.metric = Metric::answers;
-    r.answer_chance = 0.25;
-    r.only_answers = true;
-  }
+  r.only_answers = answers.has_value();
+  if (answers) r.answer_chance = 0.25;
   return r;
 }
 
@@ -60,37 +53,33 @@ TEST(Premises, LeaveVerdictsOpenBesideALossNoBetterThanCharacterPairs) {
   r.baseline_loss = 2.5;
   EXPECT_EQ(why(r), "");
   r.baseline_loss = 2.42;  // with the tolerance of 0.024 what has learned nothing would be enough
-  EXPECT_EQ(
-      why(r),
-      "mha, the reference, has a loss of 2.4003, a bigram model has 2.4200, and the tolerance "
-      "is 0.0240; train longer");
+  EXPECT_EQ(why(r),
+            "mha, the reference, has a loss of 2.4003, a bigram model has 2.4200, and the "
+            "tolerance is 0.0240; train longer");
   r.question.tolerance = 0.01;
   EXPECT_EQ(why(r), "");
 }
 
 TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
-  EXPECT_EQ(why(comparison_of(0.1, 0.9)), "");
-  EXPECT_EQ(
-      why(comparison_of(0.1, 0.24)),
-      "mha, the reference, has 24.0 % of the answers right, 25.0 % are right without a lookup, "
-      "and the tolerance is 5.0 points; train longer");
-  // Two standard errors of 400 guesses are 4.3 points.
-  const auto at_one_point = [](double right) {
-    ComparisonResult result = comparison_of(0.1, right);
-    result.question.tolerance = 1;
-    return why(result);
+  const auto why_of = [](double right, std::optional<double> tolerance = {}) {
+    ComparisonResult r = comparison_of(0.1, right);
+    r.question.tolerance = tolerance;
+    return why(r);
   };
-  EXPECT_EQ(at_one_point(0.29),
-            "mha, the reference, has 29.0 % of the answers right, 25.0 % are right without a "
-            "lookup, and a share of 400 answers tells no difference below 4.3 points; evaluate on "
-            "more text");
-  EXPECT_EQ(at_one_point(0.30), "");
-  ComparisonResult strict = comparison_of(0.1, 0.9);
-  strict.question.tolerance = 75;
-  EXPECT_EQ(why(strict),
-            "mha, the reference, has 90.0 % of the answers right, 25.0 % are right without a "
-            "lookup, and the tolerance is 75.0 points; no share is so much higher: lower the "
-            "tolerance");
+  const auto said = [](const std::string& right, const std::string& rest) {
+    return "mha, the reference, has " + right +
+           " % of the answers right, 25.0 % are right without a lookup, and " + rest;
+  };
+  EXPECT_EQ(why_of(0.9), "");
+  EXPECT_EQ(why_of(0.24), said("24.0", "the tolerance is 5.0 points; train longer"));
+  // Two standard errors of 400 guesses are 4.3 points.
+  EXPECT_EQ(why_of(0.29, 1), said("29.0",
+                                  "a share of 400 answers tells no difference below 4.3 points; "
+                                  "evaluate on more text"));
+  EXPECT_EQ(why_of(0.30, 1), "");
+  EXPECT_EQ(why_of(0.9, 75), said("90.0",
+                                  "the tolerance is 75.0 points; no share is so much higher: "
+                                  "lower the tolerance"));
   ComparisonResult sure = comparison_of(1.5, 0.5);
   sure.baseline_loss = 1.3863;
   EXPECT_EQ(why(sure),
@@ -128,6 +117,15 @@ TEST(Premises, LeaveVerdictsOpenWhereASmallerCacheIsAheadByMoreThanTheTolerance)
   EXPECT_NE(why(r), "");
   r.variants[1].runs[0].validation_loss = 2.42;
   EXPECT_EQ(why(r), "") << "the interval reaches above -0.024";
+  // More answers are right.
+  r = comparison_of(0.1, 0.5);
+  for (RunResult& run : r.variants[1].runs) run.answer_accuracy = 0.62;
+  EXPECT_EQ(why(r),
+            "mha, the reference, has 12.0 points fewer of the answers right than mqa, whose cache "
+            "is smaller, and the tolerance is 5.0 points; train longer or, if that changes "
+            "nothing, let mqa be the reference");
+  r.variants[1].runs[0].answer_accuracy = 0.5;
+  EXPECT_EQ(why(r), "") << "four of five seeds prove nothing";
 }
 
 TEST(Premises, LeaveVerdictsOpenUnlessEachControlCostsMoreThanTheTolerance) {
@@ -136,29 +134,15 @@ TEST(Premises, LeaveVerdictsOpenUnlessEachControlCostsMoreThanTheTolerance) {
   r.variants.push_back(trained("mha@4", 2.44));
   EXPECT_EQ(why(r), "");
   EXPECT_NEAR(*tolerance(r), 0.01, 1e-12) << "a quarter of what the control loses";
-  const std::string rest =
-      ", so that nothing is at stake here: train longer, take more seeds, or another text";
   r.baseline_loss = 2.412;  // 0.0117 above the reference: less than a hundredth of its loss
   EXPECT_EQ(why(r), "") << "the tolerance is the control's";
   r.baseline_loss.reset();
   r.variants.back() = trained("mha@4", 2.3999);
+  const std::string rest =
+      ", so that nothing is at stake here: train longer, take more seeds, or another text";
   EXPECT_EQ(why(r), "mha@4, a control, is enough" + rest);
   r.variants.back().runs[0].validation_loss = 2.5;
   EXPECT_EQ(why(r), "mha@4, a control, is not shown to cost more than the tolerance" + rest);
-  const auto json = comparison_json(r);
-  EXPECT_EQ(nlohmann::json(json["verdict"]["controls"]), nlohmann::json({"mha@4"}));
-  EXPECT_EQ(results_text(comparison_json(read_results(json))), results_text(json));
-}
-
-TEST(Premises, LeaveVerdictsOpenWhereASmallerCacheHasMoreAnswersRight) {
-  ComparisonResult r = comparison_of(0.1, 0.5);
-  for (RunResult& run : r.variants[1].runs) run.answer_accuracy = 0.62;
-  EXPECT_EQ(why(r),
-            "mha, the reference, has 12.0 points fewer of the answers right than mqa, whose cache "
-            "is smaller, and the tolerance is 5.0 points; train longer or, if that changes "
-            "nothing, let mqa be the reference");
-  r.variants[1].runs[0].answer_accuracy = 0.5;
-  EXPECT_EQ(why(r), "") << "four of five seeds prove nothing";
 }
 
 TEST(Premises, TakeFiveSeedsOfAnswers) {
@@ -194,85 +178,74 @@ ComparisonResult falling(double per_step, double noise, std::size_t variant = 0)
 }
 
 TEST(FallAtEnd, IsHowFastTheLossStillFalls) {
-  const auto fall_at_end = [](const ComparisonResult& r) {
-    return headcount::fall_at_end(r.variants[0], r);
-  };
+  const auto fall = [](const ComparisonResult& r) { return fall_at_end(r.variants[0], r); };
   // The mean of the last tenth is 55 steps' worth lower than that of the tenth before.
-  EXPECT_NEAR(fall_at_end(falling(0.001, 0)).value_or(0), 0.055, 1e-9);
-  EXPECT_FALSE(fall_at_end(falling(0.0003, 0))) << "less than the tolerance";
-  EXPECT_FALSE(fall_at_end(falling(0.001, 0.2))) << "within its noise";
-  EXPECT_FALSE(fall_at_end(falling(-0.001, 0)));
-  EXPECT_FALSE(fall_at_end(comparison_of(2.4))) << "no curve";
-}
-
-void expect_note(ComparisonResult r, const std::string& note) {
-  summarize(r);
-  EXPECT_NE(comparison_table(r).find(note), std::string::npos) << comparison_table(r);
-  EXPECT_EQ(comparison_json(r)["verdict"]["notes"][1], note);
+  EXPECT_NEAR(fall(falling(0.001, 0)).value_or(0), 0.055, 1e-9);
+  EXPECT_FALSE(fall(falling(0.0003, 0))) << "less than the tolerance";
+  EXPECT_FALSE(fall(falling(0.001, 0.2))) << "within its noise";
+  EXPECT_FALSE(fall(falling(-0.001, 0)));
+  EXPECT_FALSE(fall(comparison_of(2.4))) << "no curve";
 }
 
 TEST(FallAtEnd, OfAnyAttentionStandsBesideTheVerdict) {
+  const auto expect_note = [](const ComparisonResult& r, const std::string& begin,
+                              const std::string& fall) {
+    const std::string note =
+        begin + fall + " nats per 100 steps: longer training may change the verdict.";
+    expect_parts(comparison_table(summarized(r)), {note});
+    EXPECT_EQ(comparison_json(summarized(r))["verdict"]["notes"][1], note);
+  };
   for (const std::size_t variant : {0u, 1u}) {
-    ComparisonResult r = falling(0.001, 0, variant);
-    expect_note(r, "The training loss of " + r.variants[variant].spec +
-                       " is still falling at the end, by 0.055 nats per 100 steps: longer "
-                       "training may change the verdict.");
+    const ComparisonResult r = falling(0.001, 0, variant);
+    expect_note(r, "The training loss of " + r.variants[variant].spec,
+                " is still falling at the end, by 0.055");
     const auto variants = comparison_json(r)["variants"];
     EXPECT_NEAR(variants[variant]["loss_falls_per_100_steps"].get<double>(), 0.055, 1e-9);
     EXPECT_TRUE(variants[1 - variant]["loss_falls_per_100_steps"].is_null());
   }
   ComparisonResult all = falling(0.001, 0);
-  const std::string end =
-      " are still falling at the end, by up to 0.11 nats per 100 steps: longer training may change "
-      "the verdict.";
   all.variants[1] = falling(0.002, 0, 1).variants[1];
-  expect_note(all, "The training losses of mha and mqa" + end);
+  const std::string up_to = " are still falling at the end, by up to 0.11";
+  expect_note(all, "The training losses of mha and mqa", up_to);
   all.variants.resize(9, all.variants[1]);
-  expect_note(all, "The training losses of 9 attentions" + end);
+  expect_note(all, "The training losses of 9 attentions", up_to);
 }
 
-VariantResult swept(const std::string& spec, std::size_t chosen,
-                    const std::vector<std::string>& values) {
-  VariantResult v = trained(spec, 2.4);
-  for (std::size_t i = 0; i < values.size(); ++i)
-    v.swept.push_back({values[i], 2.0 + 0.25 * static_cast<double>(i), i == chosen});
-  return v;
+// mha, gqa2 and mqa, which have the first, the second and the last value of a sweep.
+ComparisonResult swept(const std::string& setting, const std::vector<std::string>& values) {
+  ComparisonResult r = comparison_of(2.4);
+  r.sweep = setting + "=" + values[0] + "," + values[1];
+  r.variants.insert(r.variants.begin() + 1, trained("gqa2", 2.4));
+  for (std::size_t variant = 0; variant < 3; ++variant) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      r.variants[variant].swept.push_back({values[i], 2.0 + 0.25 * static_cast<double>(i),
+                                           i == std::min(variant, values.size() - 1)});
+  }
+  return summarized(r);
 }
 
 TEST(Sweep, IsATableWithAWarningAtTheEndsOfTheRange) {
-  const std::vector<std::string> rates = {"1e-4", "1e-3", "1e-2"};
-  const std::vector<VariantResult> all = {swept("mha", 0, rates), swept("gqa2", 1, rates),
-                                          swept("mqa", 2, rates)};
-  const auto compared = [&](const std::string& sweep, std::vector<VariantResult> variants) {
-    ComparisonResult r = comparison_of(2.4);
-    r.sweep = sweep;
-    r.variants = std::move(variants);
-    summarize(r);
-    return r;
-  };
-  ComparisonResult r = compared("lr=1e-4,1e-3,1e-2", all);
+  ComparisonResult r = swept("lr", {"1e-4", "1e-3", "1e-2"});
   EXPECT_EQ(comparison_json(r)["variants"][0]["sweep"][1]["loss"], 2.25);
   r.variants[1].swept[2].loss.reset();
   std::string table = comparison_table(r);
-  for (const char* text :
-       {"lr 1e-4   lr 1e-3   lr 1e-2\n", "mha        2.0000 *  2.2500    2.5000",
-        "gqa2       2.0000    2.2500 *    failed",
-        "mha has the smallest lr of the sweep, 1e-4: a smaller value may be better.\n",
-        "mqa has the largest lr of the sweep, 1e-2: a larger value may be better.\n",
-        "on the first tenth of the training text, on which no run was trained.\n"})
-    EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
+  expect_parts(table,
+               {"lr 1e-4   lr 1e-3   lr 1e-2\n", "mha        2.0000 *  2.2500    2.5000",
+                "gqa2       2.0000    2.2500 *    failed",
+                "mha has the smallest lr of the sweep, 1e-4: a smaller value may be better.\n",
+                "mqa has the largest lr of the sweep, 1e-2: a larger value may be better.\n",
+                "on the first tenth of the training text, on which no run was trained.\n"});
   EXPECT_EQ(table.find("gqa2 has"), std::string::npos) << table;
   for (SweptValue& value : r.variants[2].swept) value.loss.reset();
   table = comparison_table(r);
-  EXPECT_NE(table.find("No run of mqa finished at any lr.\n"), std::string::npos) << table;
+  expect_parts(table, {"No run of mqa finished at any lr.\n"});
   EXPECT_EQ(table.find("mqa has the"), std::string::npos) << table;
-  // No end where values are words, or where nothing is below.
-  for (const std::vector<std::string>& values :
-       {std::vector<std::string>{"rms", "layer"}, {"0", "0.1"}}) {
-    table = comparison_table(compared("norm=" + values[0] + "," + values[1],
-                                      {swept("mha", 0, values), swept("mqa", 0, values)}));
-    EXPECT_EQ(table.find("value may be better"), std::string::npos) << table;
-  }
+  // No end where values are words.
+  table = comparison_table(swept("norm", {"rms", "layer"}));
+  EXPECT_EQ(table.find("value may be better"), std::string::npos) << table;
+  // Nothing is below zero.
+  table = comparison_table(swept("dropout", {"0", "0.1"}));
+  EXPECT_EQ(table.find("a smaller value may be better"), std::string::npos) << table;
 }
 
 }  // namespace
