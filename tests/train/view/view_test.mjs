@@ -33,44 +33,36 @@ function expectSound(text, what) {
 
 // Results of `count` attentions, some of them without what earlier versions and failed runs lack.
 function randomResults(count) {
-  const answers = random() < 0.5, seeds = list(whole(1, 4), (i) => i + 1), context = 2 ** whole(3,
-    8);
+  const answers = random() < 0.5, seeds = list(whole(1, 4), (i) => i + 1), context = 2 ** whole(3, 8);
   const variants = list(count, (i) => {
     const spec = i ? `a${i}<&"` : "mha", runs = i && random() < 0.1 ? 0 : seeds.length,
-      cost = random() * 0.1 - 0.02;
+      cost = i && runs ? random() * 0.1 - 0.02 : null;
+    const byAnswer = { answer_accuracies: list(runs, random), answers_by_distance: list(runs, () =>
+      list(3, (k) => ({ from: 2 ** k, asked: 10, right: whole(0, 10) }))) };
+    const later = { curves: list(runs, () => ({ steps: list(30, (k) => k + 1),
+      losses: list(30, random) })), cache: list(whole(1, 4), () => [
+      { name: "k", heads: whole(1, 4), width: 8, window: whole(0, 1) * 4 },
+      { name: "state", heads: 1, width: 4, per_sequence: true }]) };
     return { spec, attention: spec, adjusted: "", runs, params: 1000,
-      kv_cache_bytes_per_token: 2 ** (10 * random()),
-      val_loss_mean: runs ? 1 + random() : null, val_loss_ci95: runs > 1 ? random() * 0.1 : null,
-      val_losses: list(runs, random),
+      kv_cache_bytes_per_token: 2 ** (10 * random()), val_loss_mean: runs ? 1 + random() : null,
+      val_loss_ci95: runs > 1 ? random() * 0.1 : null, val_losses: list(runs, random),
       answer_accuracy_mean: runs && answers ? random() : null, answer_accuracy_ci95: null,
-      cost_mean: i && runs ? cost : null, cost_ci95: i && runs > 1 ? random() : null,
-        cost_median: i && runs ? cost : null,
-      verdict: i && runs ? "open" : null, seeds: seeds.slice(0, runs), costs: i ? seeds.slice(0,
-        runs)
-        .map((each) => ({ seed: each, cost: cost + 0.01 * random() })) : [], failures: [],
-      losses_by_position: list(runs, () => list(Math.max(1, Math.log2(context) - 4),
-        (k) => ({ from: k ? 16 * 2 ** k : 0, characters: 9, loss: random() }))),
-      ...(answers ? { answer_accuracies: list(runs, random),
-        answers_by_distance: list(runs, () => list(3, (k) => ({ from: 2 ** k, asked: 10,
-          right: whole(0, 10) }))) } : {}),
-      ...(random() < 0.8 ? { curves: list(runs, () => ({ steps: list(30, (k) => k + 1),
-        losses: list(30, random) })),
-        cache: list(whole(1, 4), () => [{ name: "k", heads: whole(1, 4), width: 8, window: whole(0,
-          1) * 4 },
-          { name: "state", heads: 1, width: 4, per_sequence: true }]) } : {}),
-      reading: random() < 0.5 ? null : { seed: 1, losses: [null, random(), 3], heads: [[],
-        [{ entropy: 1, weights: [0.2, 0.8] }]] } };
+      cost_mean: cost, cost_median: cost, cost_ci95: i && runs > 1 ? random() : null,
+      verdict: i && runs ? "open" : null, seeds: seeds.slice(0, runs), failures: [],
+      costs: i ? list(runs, (k) => ({ seed: k + 1, cost: cost + 0.01 * random() })) : [],
+      losses_by_position: list(runs, () => list(Math.max(1, Math.log2(context) - 4), (k) =>
+        ({ from: k ? 16 * 2 ** k : 0, characters: 9, loss: random() }))),
+      ...(answers ? byAnswer : {}), ...(random() < 0.8 ? later : {}),
+      reading: random() < 0.5 ? null : { seed: 1, losses: [null, random(), 3],
+        heads: [[], [{ entropy: 1, weights: [0.2, 0.8] }]] } };
   });
   return { data: "t", data_sha256: "a", context, seeds, common_seeds: seeds, config: { context },
-    match: "none", sweep: null,
-    entropy_per_character: random() < 0.5 ? 0.9 : null, answer_baselines: answers ? { guesser: 0.25,
-      copier: 0.3 } : null,
+    match: "none", sweep: null, entropy_per_character: random() < 0.5 ? 0.9 : null,
+    answer_baselines: answers ? { guesser: 0.25, copier: 0.3 } : null,
     verdict: { metric: answers ? "answers" : "loss", reference: "mha", tolerance: 0.01, text: "",
-      notes: [] },
-    command: "headcount compare </pre>", machine: "m", version: "v", machine_hours: 1, notes: [],
-      variants,
-    passage: { number: 1, characters: ["<", "\n", "b"], answers: random() < 0.5 ? null : [2],
-      question: 2 } };
+      notes: [] }, command: "headcount compare </pre>", machine: "m", version: "v",
+    machine_hours: 1, notes: [], variants, passage: { number: 1, characters: ["<", "\n", "b"],
+      answers: random() < 0.5 ? null : [2], question: 2 } };
 }
 
 for (let i = 0; i < 200; ++i) {
