@@ -2,108 +2,178 @@
 """headcount against the same model in PyTorch, taking turns in one run:
 
     python3 tests/bench/versus_pytorch.py step .build/release/headcount
-    python3 tests/bench/versus_pytorch.py loss .build/release/headcount --data input.txt --below 1.92 \\
-        --ours "AdamW=--preset nanogpt-cpu" --ours "Muon=--preset shakespeare" | tee table
+    python3 tests/bench/versus_pytorch.py loss .build/release/headcount --data input.txt \\
+        --below 1.92 --ours "AdamW=--preset nanogpt-cpu" --ours "Muon=--preset shakespeare" > table
     node tests/bench/chart.mjs loss < table > loss.svg
 
-`step`: medians of a training step with equal shapes, batch and steps, their ratio with its spread over
-the rounds, and both processes' peak memory.
-`loss`: seconds of training until the loss over the whole validation part is below a number, recipes of
-headcount against nanoGPT's model and recipe, in each round with another seed. All are evaluated every so
-many steps; the seconds are those of the training steps up to the first evaluation below the number.
-Evaluations, the start of a process, compiling and checkpoints do not count, for any of them.
+`step`: medians of a training step with equal shapes, batch and steps, their ratio with its spread
+over the rounds, and both processes' peak memory.
+`loss`: seconds of training until the loss over the whole validation part is below a number, recipes
+of headcount against nanoGPT's model and recipe, in each round with another seed. All are evaluated
+every so many steps; the seconds are those of the training steps up to the first evaluation below
+the number. Evaluations, the start of a process, compiling and checkpoints count for none of them.
 
-PyTorch runs in the setting in which its step is fastest: threads of OpenMP and of OpenBLAS, float32 or
-autocast to bfloat16, as it is or compiled.
+PyTorch runs in the setting in which its step is fastest: threads of OpenMP and of OpenBLAS, float32
+or autocast to bfloat16, as it is or compiled.
 """
-
 import argparse
+import contextlib
+import itertools
 import json
 import os
+import pathlib
 import random
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
-
-from pytorch_peer import CHARACTERS, Peer, fastest
+import typing
 
 PYTORCH = "PyTorch"
-TOY = "--preset nanogpt-cpu --layers 2 --heads 2 --dim 32 --context 32 --batch 8"
-SIZES = {"nanogpt-cpu": "--preset nanogpt-cpu", "toy": TOY, "nanogpt-gpu": "--preset nanogpt-gpu"}
+SIZES = {"nanogpt-cpu": "--preset nanogpt-cpu",
+         "toy": "--preset nanogpt-cpu --layers 2 --heads 2 --dim 32 --context 32 --batch 8",
+         "nanogpt-gpu": "--preset nanogpt-gpu"}
 
 
 def say(text):
     print(text, flush=True)
 
 
+class PeerEnded(Exception):
+    pass
+
+
+class Setting(typing.NamedTuple):
+    """What PyTorch can be told: threads of OpenMP and of OpenBLAS, to compile, to round to bf16."""
+
+    openmp: int
+    openblas: int
+    compiled: bool
+    bf16: bool
+
+    def __str__(self):
+        return (f"PyTorch{' compiled' * self.compiled}{' bf16' * self.bf16}, "
+                f"threads {self.openmp} of OpenMP, {self.openblas} of OpenBLAS")
+
+
+class Peer:
+    """A process of pytorch_peer.py in one setting. `python` is the command that runs a Python that
+    has PyTorch, `config` what a run's config.json holds."""
+
+    def __init__(self, python, config, text, setting):
+        environment = dict(os.environ, OMP_NUM_THREADS=str(setting.openmp),
+                           OPENBLAS_NUM_THREADS=str(setting.openblas))
+        self.worker = subprocess.Popen(
+            [*shlex.split(python), pathlib.Path(__file__).with_name("pytorch_peer.py")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.say(config, text, setting.compiled, setting.bf16)
+        self.about = self.call("about")
+        self.call("run", 1)  # compiles
+        self.ms = self.call("run", 1)["ms"]
+
+    def say(self, *values):
+        print(json.dumps(values), file=self.worker.stdin, flush=True)
+
+    def call(self, method, *arguments):
+        self.say(method, *arguments)
+        line = self.worker.stdout.readline()
+        if not line:
+            raise PeerEnded
+        return json.loads(line)
+
+    def close(self):
+        self.worker.stdin.close()
+        self.worker.wait()
+
+
+def fastest(python, config, text, threads):
+    """The setting with the least median of a second of steps, or of one that takes longer; prints
+    them all. Compiling needs a C++ compiler; where it fails, the settings with it are left out."""
+    times, compiles = {}, True
+    pools = sorted({(1, threads), (threads, 1), (1, 1)})
+    for compiled, bf16, pool in itertools.product((False, True), (False, True), pools):
+        if compiled and not compiles:
+            continue
+        setting = Setting(*pool, compiled, bf16)
+        try:
+            with contextlib.closing(Peer(python, config, text, setting)) as peer:
+                steps = min(100, int(1000 / peer.ms))
+                times[setting] = peer.call("run", steps)["ms"] if steps > 0 else peer.ms
+        except (PeerEnded, BrokenPipeError):
+            if not compiled:
+                sys.exit("PyTorch's process ended; what it said stands above")
+            compiles = False
+            say("    PyTorch cannot compile here; what it said stands above")
+            continue
+        say(f"    {setting}: {times[setting]:.2f} ms")
+    return min(times, key=times.get)
+
+
 class Recipe:
     """A name, flags of `headcount train` for a text, and the settings that they make."""
 
     def __init__(self, arguments, name, flags, data):
-        self.name, self.flags, self.threads = name, flags, arguments.threads
-        self.command = [arguments.program, "train", "--data", data, *flags.split()]
-        self.config = self.output("--print-config")[0]
+        self.name, self.flags = name, flags
+        self.command = [arguments.program, "train", "--data", data, *flags.split(),
+                        "--threads", str(arguments.threads)]
+        self.config, _ = self.output("--print-config")
 
     def output(self, *flags):
         """What the program says in JSON, and its peak memory in MB."""
-        command = [*self.command, "--threads", str(self.threads), *flags]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE)
+        child = subprocess.Popen([*self.command, *flags], stdout=subprocess.PIPE)
         output = child.stdout.read()
         _, status, usage = os.wait4(child.pid, 0)
         if status != 0:
-            sys.exit(f"headcount failed: {' '.join(command)}")
+            sys.exit(f"headcount failed: {' '.join(self.command)}")
         return json.loads(output), usage.ru_maxrss / 1024
 
     def train(self, *flags):
         """What a training says, its peak memory, and the lines of metrics.jsonl."""
         with tempfile.TemporaryDirectory() as folder:
-            run = os.path.join(folder, "run")
+            run = pathlib.Path(folder, "run")
             result, peak = self.output("--checkpoint-every", "0", "--out", run, "--quiet",
                                        "--format", "json", *flags)
-            with open(os.path.join(run, "metrics.jsonl")) as file:
-                return result, peak, [json.loads(line) for line in file]
+            lines = (run / "metrics.jsonl").read_text().splitlines()
+            return result, peak, [json.loads(line) for line in lines]
 
 
 def compare_steps(arguments):
     say(f"{arguments.threads} threads, {arguments.rounds} rounds in turn, medians")
     say("size         attent.      ours   PyTorch  ratio  its spread      ours  PyTorch  ratio")
     say("                            ms        ms                       peak MB")
+    characters = "".join(random.Random(1).choices([chr(33 + i) for i in range(65)], k=100_000))
     with tempfile.TemporaryDirectory() as folder:
-        text = os.path.join(folder, "text.txt")
-        with open(text, "w") as file:
-            file.write("".join(random.Random(1).choices(CHARACTERS, k=100_000)))
+        file = pathlib.Path(folder, "text.txt")
+        file.write_text(characters)
         for size in arguments.size or SIZES:
             setting = None
             for attention in arguments.attention.split(","):
-                flags = f"{SIZES[size]} --attention {attention} --eval-every 0"
-                recipe = Recipe(arguments, size, flags, text)
-                setting = setting or fastest(arguments.python, recipe.config, arguments.threads)
-                peer = Peer(arguments.python, recipe.config, setting)
-                say(steps_line(arguments, size, attention, recipe, peer))
+                recipe = Recipe(arguments, size,
+                                f"{SIZES[size]} --attention {attention} --eval-every 0", file)
+                common = (arguments.python, recipe.config, characters)
+                setting = setting or fastest(*common, arguments.threads)
+                with contextlib.closing(Peer(*common, setting)) as peer:
+                    say(f"{size:12} {attention:6} {steps_line(arguments, recipe, peer)}")
     say(f"PyTorch {peer.about['version']}")
 
 
-def steps_line(arguments, size, attention, recipe, peer):
+def steps_line(arguments, recipe, peer):
     steps = arguments.steps or max(2, min(200, int(2000 / peer.ms)))
-    pairs = []
-    try:
-        for _ in range(arguments.rounds):
-            result, peak, _ = recipe.train("--steps", str(steps))
-            theirs = peer.run(steps)
-            pairs.append({"ms": (result["ms_per_step_median"], theirs["ms"]),
-                          "peak_mb": (peak, theirs["peak_mb"])})
-    finally:
-        peer.close()
+    ms, peaks = [], []  # of both, by round
+    for _ in range(arguments.rounds):
+        result, peak, _ = recipe.train("--steps", str(steps))
+        theirs = peer.call("run", steps)
+        ms.append((result["ms_per_step_median"], theirs["ms"]))
+        peaks.append((peak, theirs["peak_mb"]))
     if result["params"] != peer.about["params"]:
         sys.exit(f"{result['params']} parameters here, {peer.about['params']} in PyTorch")
-    ratios = sorted(theirs / ours for ours, theirs in (pair["ms"] for pair in pairs))
-    ours, theirs = ({name: statistics.median(pair[name][i] for pair in pairs)
-                     for name in ("ms", "peak_mb")} for i in (0, 1))
-    return (f"{size:12} {attention:6} {ours['ms']:9.2f} {theirs['ms']:9.2f} "
-            f"{statistics.median(ratios):6.2f}  {ratios[0]:5.2f} to {ratios[-1]:5.2f} "
-            f"{ours['peak_mb']:7.0f} {theirs['peak_mb']:8.0f} "
-            f"{theirs['peak_mb'] / ours['peak_mb']:6.1f}")
+    ratios = sorted(theirs / ours for ours, theirs in ms)
+    our_ms, their_ms = map(statistics.median, zip(*ms))
+    our_peak, their_peak = map(statistics.median, zip(*peaks))
+    return (f"{our_ms:9.2f} {their_ms:9.2f} {statistics.median(ratios):6.2f}  "
+            f"{ratios[0]:5.2f} to {ratios[-1]:5.2f} {our_peak:7.0f} {their_peak:8.0f} "
+            f"{their_peak / our_peak:6.1f}")
 
 
 class Run:
@@ -130,14 +200,14 @@ def our_run(arguments, recipe, seed):
     return result["params"], Run(curve, arguments.below)
 
 
-def their_run(arguments, config, peer, seed):
-    peer.order(f"restart {seed}")
+def their_run(arguments, recipe, peer, seed):
+    peer.call("restart", seed)
     curve, seconds, done = [], 0.0, 0
-    while done < config["steps"] and not (curve and curve[-1][2] < arguments.below):
-        steps = min(arguments.every, config["steps"] - done)
-        seconds += peer.run(steps)["seconds"]
+    while done < recipe.config["steps"] and not (curve and curve[-1][2] < arguments.below):
+        steps = min(arguments.every, recipe.config["steps"] - done)
+        seconds += peer.call("run", steps)["seconds"]
         done += steps
-        curve.append((seconds, done, peer.order("evaluate")["loss"]))
+        curve.append((seconds, done, peer.call("evaluate")))
     return peer.about["params"], Run(curve, arguments.below)
 
 
@@ -150,25 +220,21 @@ def compare_losses(arguments):
         f"whole validation part is below {arguments.below} nats a character")
     for recipe in (*recipes, theirs):
         say(f"{recipe.name}: {recipe.flags}, {recipe.config['steps']} steps")
-    setting = fastest(arguments.python, theirs.config, arguments.threads, text)
-    peer = Peer(arguments.python, theirs.config, setting, text)
-    runs = {recipe.name: [] for recipe in (*recipes, theirs)}
-    width = max(len(name) for name in runs)
-    say(f"{setting}; version {peer.about['version']}")
-    say(f"{'':{width}} round  precision   params   steps     loss       time")
-    try:
+    setting = fastest(arguments.python, theirs.config, text, arguments.threads)
+    precisions = {recipe.name: recipe.config.get("precision", "f32") for recipe in recipes}
+    precisions[PYTORCH] = "bf16" if setting.bf16 else "f32"
+    runs = {name: [] for name in precisions}
+    width = max(map(len, runs))
+    with contextlib.closing(Peer(arguments.python, theirs.config, text, setting)) as peer:
+        say(f"{setting}; version {peer.about['version']}")
+        say(f"{'':{width}} round  precision   params   steps     loss       time")
         for seed in range(1, arguments.rounds + 1):
             for recipe in (*recipes, theirs):
-                if recipe is theirs:
-                    precision = "bf16" if setting.bf16 else "f32"
-                    params, run = their_run(arguments, theirs.config, peer, seed)
-                else:
-                    precision = recipe.config.get("precision", "f32")
-                    params, run = our_run(arguments, recipe, seed)
-                runs[recipe.name].append(run)
-                say(f"{recipe.name:{width}} {seed:5} {precision:>10} {params:8} {run}")
-    finally:
-        peer.close()
+                name = recipe.name
+                params, run = (their_run(arguments, recipe, peer, seed) if recipe is theirs
+                               else our_run(arguments, recipe, seed))
+                runs[name].append(run)
+                say(f"{name:{width}} {seed:5} {precisions[name]:>10} {params:8} {run}")
     for name, mine in runs.items():
         say(f"{name:{width}}  {summary(mine, runs[PYTORCH])}")
     say("curves of round 1: seconds, steps, loss")
