@@ -5,14 +5,17 @@
 // Usage: decode [--from RUN] [SHORTEST_CONTEXT] [LONGEST_CONTEXT] [SEQUENCES] [THREADS]
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "autograd/parallel.h"
-#include "bench/decode_timer.h"
+#include "autograd/random.h"
 #include "bench/measure.h"
 #include "models/checkpoint/checkpoint.h"
+#include "models/decoder.h"
 #include "train/run/loaded.h"
+#include "train/statistics.h"
 
 namespace headcount {
 namespace {
@@ -21,76 +24,118 @@ constexpr Index kVocabulary = 65, kDim = 512, kHeads = 8, kLayers = 4, kFfn = 13
 constexpr int kRounds = 5;
 
 struct Variant {
-  const char* name;
-  const char* kind;
-  const char* form;
+  std::string name;
+  ModelPlan plan;
+  FormOfKind forms;
 };
-constexpr Variant kVariants[] = {{"mha", "mha", ""},
-                                 {"gqa", "gqa", ""},
-                                 {"mqa", "mqa", ""},
-                                 {"mla expanded", "mla", "expanded"},
-                                 {"mla absorbed", "mla", "absorbed"},
-                                 {"latent-bias", "latent-bias", ""},
-                                 {"fox", "fox", ""},
-                                 {"v4", "v4", ""},
-                                 {"v4@128", "v4@128", ""},
-                                 {"hca@128", "hca@128", ""},
-                                 {"csa@128", "csa@128", ""},
-                                 {"dsa, 512 picked", "dsa:index-topk=512", "absorbed"}};
 
-ModelPlan plan_of(const std::string& kind) {
+ModelPlan plan_of(const std::string& attention) {
   return resolve_model(Given(model_settings(), {{"layers", kLayers},
                                                 {"dim", kDim},
                                                 {"ffn-dim", kFfn},
-                                                {"attention", kind},
+                                                {"attention", attention},
                                                 {"heads", kHeads}}));
 }
 
-// The feed-forward width that gives every attention MHA's number of parameters.
-ModelPlan equal_size_plan(const std::string& kind) {
-  const auto attention_parameters = [&](const std::string& name) {
-    return attention_costs(plan_of(name)->cycle.front(), 1).front().parameters.value();
+// The feed-forward width gives every attention MHA's number of parameters.
+Variant variant(const char* name, const char* attention, const char* form = nullptr) {
+  const auto parameters = [](const ModelPlan& plan) {
+    return attention_costs(plan->cycle.front(), 1).front().parameters.value();
   };
-  const Index width =
-      kFfn + (attention_parameters("mha") - attention_parameters(kind)) / (3 * kDim);
-  return with_settings(plan_of(kind), {{"ffn-dim", width}});
+  const ModelPlan plan = plan_of(attention);
+  const Index more = (parameters(plan_of("mha")) - parameters(plan)) / (3 * kDim);
+  FormOfKind forms;
+  if (form) forms.emplace(plan->cycle.front().kind().name, form);
+  return {name, with_settings(plan, {{"ffn-dim", kFfn + more}}), forms};
 }
 
-struct Type {
-  const char* name;
-  CacheType type;
-};
-constexpr Type kTypes[] = {{"f32", CacheType::real},  {"f16", CacheType::f16},
-                           {"fp8", CacheType::fp8},   {"int8", CacheType::int8},
-                           {"int4", CacheType::int4}, {"int3", CacheType::int3},
-                           {"int2", CacheType::int2}};
+std::vector<Variant> variants() {
+  return {variant("mha", "mha"),
+          variant("gqa", "gqa"),
+          variant("mqa", "mqa"),
+          variant("mla expanded", "mla", "expanded"),
+          variant("mla absorbed", "mla", "absorbed"),
+          variant("latent-bias", "latent-bias"),
+          variant("fox", "fox"),
+          variant("v4", "v4"),
+          variant("v4@128", "v4@128"),
+          variant("hca@128", "hca@128"),
+          variant("csa@128", "csa@128"),
+          variant("dsa, 512 picked", "dsa:index-topk=512", "absorbed")};
+}
 
-void measure(const char* name, const ModelPlan& plan, const FormOfKind& forms, Index context,
-             Index sequences) {
-  std::vector<DecodeTimer> timers;
-  for (const Type& type : kTypes) {
-    timers.emplace_back(plan, kVocabulary, context, DecodeOptions{sequences, type.type, forms});
+// Caches of a context but for the last token, as Decoder has them. The numbers in them are random,
+// since values do not change the time.
+std::vector<LayerCache> full_caches(const LanguageModel& model, Index sequences, CacheType type,
+                                    const FormOfKind& forms) {
+  const Index context = model.plan()->context;
+  std::vector<LayerCache> caches = model.make_caches({sequences, context, type}, forms);
+  for (LayerCache& cache : caches) {
+    for (const Kept& kept : cache.keeps()) {
+      std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width));
+      const RandomKey key{1, random_stream("decode speed"), 0};
+      for (std::size_t i = 0; i < row.size(); ++i)
+        row[i] = static_cast<Real>(random_normal(key, i));
+      if (kept.per_sequence) {
+        const std::span<Real> state = cache.state(kept.name);
+        for (std::size_t i = 0; i < state.size(); ++i) state[i] = row[i % row.size()];
+        continue;
+      }
+      RowCache& rows = cache.rows(kept.name);
+      for (Index t = 0; t < sequences * rows.capacity(); ++t)
+        rows.write(t / rows.capacity(), t % rows.capacity(), row.data());
+    }
   }
-  const std::vector<double> times = median_milliseconds(timers, kRounds);
-  const Index parameters = timers.front().model().parameters().element_count();
-  // A step reads one row of the embedding for each sequence, and every other weight once.
-  const auto weights = static_cast<double>(parameters - kVocabulary * plan->dim);
-  std::printf("%-13s %7td %7.2f", name, context, static_cast<double>(parameters) / 1e6);
-  for (std::size_t i = 0; i < timers.size(); ++i) {
-    const auto cache = static_cast<double>(timers[i].cache_bytes());
-    const double bytes = cache + weights * 4;
-    const double bound = read_bandwidth(bytes) / bytes;  // steps a second
-    std::printf(" %7.1f %7.0f %4.0f%%", cache / 1e6,
-                1e3 * static_cast<double>(sequences) / times[i], 100 * 1e3 / times[i] / bound);
+  return caches;
+}
+
+// Median milliseconds of the token that fills the context, with each of `all` caches. Caches take
+// turns, so that a slow moment of the machine slows all of them. A turn decodes tokens one after
+// the other as in sampling; the first warm the processor's caches and do not count.
+std::vector<double> times_of(const LanguageModel& model, Index sequences,
+                             std::vector<std::vector<LayerCache>>& all) {
+  constexpr int kUncounted = 8, kCounted = 8;
+  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(sequences), 0);
+  Tape tape(model.parameters());
+  std::vector<std::vector<double>> times(all.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (int token = 0; token < kUncounted + kCounted; ++token) {
+        for (LayerCache& cache : all[i]) cache.set_length(model.plan()->context - 1);
+        const double ms = milliseconds([&] {
+          tape.reset();
+          model.decode(tape, tokens, sequences, all[i]);
+        });
+        if (token >= kUncounted) times[i].push_back(ms);
+      }
+    }
   }
-  std::printf("\n");
+  std::vector<double> medians;
+  for (const std::vector<double>& of_cache : times) medians.push_back(median(of_cache));
+  return medians;
 }
 
 void measure(const Variant& variant, Index context, Index sequences) {
-  const ModelPlan plan = equal_size_plan(variant.kind);
-  FormOfKind forms;
-  if (*variant.form != '\0') forms.emplace(plan->cycle.front().kind().name, variant.form);
-  measure(variant.name, plan, forms, context, sequences);
+  LanguageModel model(with_settings(variant.plan, {{"context", context}}), kVocabulary);
+  model.initialize(1);
+  std::vector<std::vector<LayerCache>> caches;
+  for (const CacheTypeRow& type : cache_types())
+    caches.push_back(full_caches(model, sequences, type.type, variant.forms));
+  const std::vector<double> times = times_of(model, sequences, caches);
+  const Index parameters = model.parameters().element_count();
+  // A step reads one row of the embedding for each sequence, and every other weight once.
+  const auto weights = static_cast<double>(parameters - kVocabulary * model.plan()->dim);
+  std::printf("%-13s %7td %7.2f", variant.name.c_str(), context,
+              static_cast<double>(parameters) / 1e6);
+  for (std::size_t i = 0; i < caches.size(); ++i) {
+    double cached = 0;
+    for (const LayerCache& cache : caches[i]) cached += static_cast<double>(cache.bytes());
+    const double bytes = cached + weights * 4;
+    const double bound = read_bandwidth(bytes) / bytes;  // steps a second
+    std::printf(" %7.1f %7.0f %4.0f%%", cached / 1e6,
+                1e3 * static_cast<double>(sequences) / times[i], 100 * 1e3 / times[i] / bound);
+  }
+  std::printf("\n");
 }
 
 }  // namespace
@@ -98,27 +143,26 @@ void measure(const Variant& variant, Index context, Index sequences) {
 
 int main(int argc, char** argv) {
   using namespace headcount;
-  std::optional<ModelPlan> trained;
+  std::vector<Variant> all;
   if (argc > 2 && std::string_view(argv[1]) == "--from") {
-    trained = load_config(require_checkpoint(argv[2])).model;
+    const ModelPlan trained = load_config(require_checkpoint(argv[2])).model;
+    all = {{trained->attention, trained, {}}};
     argv += 2;
     argc -= 2;
+  } else {
+    all = variants();
   }
   const Index shortest = argc > 1 ? std::atol(argv[1]) : 128;
   const Index longest = argc > 2 ? std::atol(argv[2]) : 32768;
   const Index sequences = argc > 3 ? std::atol(argv[3]) : 1;
   set_threads(argc > 4 ? std::atoi(argv[4]) : 0);
-  const ModelPlan shape = trained.value_or(plan_of("mha"));
+  const ModelPlan& shape = all.front().plan;
   std::printf("%td layers, dim %td, %td sequences, %d threads, medians of %d rounds\n",
               shape->layers, shape->dim, sequences, threads(), kRounds);
   std::printf("%-13s %7s %7s", "attention", "context", "M par.");
-  for (const Type& type : kTypes) std::printf(" %4s MB %7s %5s", type.name, "tok/s", "bound");
+  for (const CacheTypeRow& type : cache_types())
+    std::printf(" %4s MB %7s %5s", type.name.data(), "tok/s", "bound");
   std::printf("\n");
-  for (Index context = shortest; context <= longest; context *= 2) {
-    if (trained) {
-      measure(shape->attention.c_str(), shape, {}, context, sequences);
-      continue;
-    }
-    for (const Variant& variant : kVariants) measure(variant, context, sequences);
-  }
+  for (Index context = shortest; context <= longest; context *= 2)
+    for (const Variant& variant : all) measure(variant, context, sequences);
 }
