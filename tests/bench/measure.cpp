@@ -1,15 +1,12 @@
 #include "bench/measure.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <Eigen/Core>
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <numeric>
+#include <string>
 
 #include "autograd/arena.h"
 #include "autograd/parallel.h"
@@ -41,29 +38,19 @@ float fused_multiply_adds(Index count) {
 }  // namespace
 
 double milliseconds(const std::function<void()>& body) {
-  const auto start = std::chrono::steady_clock::now();
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
   body();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-double resident_megabytes(const std::string& field) {
+double resident_megabytes() {
   std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field)) return std::atof(line.c_str() + field.size() + 1) / 1024;
+  for (std::string field; std::getline(status, field, ':');) {
+    if (double kilobytes = 0; field == "VmRSS" && status >> kilobytes) return kilobytes / 1024;
+    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
   return 0;
-}
-
-void in_child(const std::function<void()>& body) {
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    std::fflush(stdout);
-    _exit(0);
-  }
-  waitpid(child, nullptr, 0);
 }
 
 double multiply_add_gflops(int threads) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 /// Helpers that the benchmarks share.
 namespace headcount {
@@ -9,11 +8,7 @@ namespace headcount {
 /// Wall-clock time of one call.
 double milliseconds(const std::function<void()>& body);
 
-/// Resident memory in MB: "VmRSS" is that of now, "VmHWM" the peak so far.
-double resident_megabytes(const std::string& field);
-
-/// Calls `body` in a child process and waits for it. Call it before any thread was started.
-void in_child(const std::function<void()>& body);
+double resident_megabytes();  ///< memory of this process
 
 /// Peak of so many threads: GFLOP/s of multiply-adds that touch no memory, measured for about ten
 /// milliseconds.

@@ -2,6 +2,9 @@
 // as a share of the multiply-adds that the processor can do, and the step with precision bf16 as a
 // share of the step's time, all measured in turn.
 // Usage: step [nanogpt-cpu|nanogpt-gpu|toy] [ROUNDS] [THREADS] [ATTENTION] [SETTING=VALUE ...]
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -53,36 +56,49 @@ struct Training {
   }
 };
 
+// Matrix number i of an operand that holds some, each [rows, cols].
+ConstMatrix matrix(const Real* operand, Index i, Index rows, Index cols, bool transposed) {
+  const Real* const first = operand + i * rows * cols;
+  return transposed ? ConstMatrix(first, cols, rows).transpose() : ConstMatrix(first, rows, cols);
+}
+
 // c [rows, cols] = a [rows, k] b [k, cols], `count` times on different matrices.
 struct Product {
   Index rows, cols, k;
   bool a_transposed, b_transposed;
   Index count;  // 1: one product, cut into chunks; more: side by side, one thread each
 
-  double macs() const {
-    return static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(k) *
-           static_cast<double>(count);
+  Index macs() const { return count * rows * cols * k; }
+  Index largest() const { return count * std::max({rows * cols, rows * k, k * cols}); }
+  void run(const Real* a, const Real* b, Real* c) const {
+    const auto compute = [&](const auto& multiply, Index i) {
+      multiply(Matrix(c + i * rows * cols, rows, cols), matrix(a, i, rows, k, a_transposed),
+               matrix(b, i, k, cols, b_transposed), Write::assign, Precision::f32);
+    };
+    if (count == 1) return compute(parallel_gemm, 0);
+    parallel_for(count, 1, [&](Index i) { compute(gemm, i); });
   }
 };
 
 // Matrix products of a forward and backward pass of `model` over `sequences`: three for each matrix
-// of a linear layer, seven for each head of each sequence (tiles that nobody sees included).
+// of a linear layer, seven for each head of each sequence (tiles that nobody sees included), since
+// the backward pass computes scores again.
 std::vector<Product> pass_products(const LanguageModel& model, Index sequences) {
   const ModelPlan& plan = model.plan();
   const AttentionPlan& a = plan->cycle.front();
   const ParameterStore& parameters = model.parameters();
-  const Index rows = sequences * plan->context;
   std::vector<Product> products;
+  const auto add = [&](Index rows, Index out, Index in, Index count) {
+    products.push_back({rows, out, in, false, true, count});   // y = x W^T, scores = q k^T
+    products.push_back({rows, in, out, false, false, count});  // dx = dy W
+    products.push_back({out, in, rows, true, false, count});   // dW = dy^T x
+  };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Shape& shape = parameters.shape({i});
     const bool looked_up =
         parameters.name({i}).starts_with("model.embed") &&
         !(plan->tie_embeddings && parameters.name({i}).starts_with("model.embed_tokens"));
-    if (shape.rank() != 2 || looked_up) continue;
-    const Index out = shape[0], in = shape[1];
-    products.push_back({rows, out, in, false, true, 1});   // y = x W^T
-    products.push_back({rows, in, out, false, false, 1});  // dx = dy W
-    products.push_back({out, in, rows, true, false, 1});   // dW = dy^T x
+    if (shape.rank() == 2 && !looked_up) add(sequences * plan->context, shape[0], shape[1], 1);
   }
   if (!a.kind().attends) return products;  // a state is no product of matrices
   const bool latent = a.has("nope-dim");
@@ -90,13 +106,9 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
                                : a.head_dim + (a.has("latent-dim") ? a.whole("latent-dim") : 0);
   const Index v_width = latent ? a.whole("v-dim") : a.head_dim;
   const Index t = plan->context, heads = sequences * a.heads * plan->layers;
-  products.push_back({t, t, k_width, false, true, heads});   // q k^T
-  products.push_back({t, v_width, t, false, false, heads});  // p v
-  products.push_back({t, t, k_width, false, true, heads});   // q k^T again, in backward
-  products.push_back({t, t, v_width, false, true, heads});   // do v^T
-  products.push_back({t, v_width, t, true, false, heads});   // p^T do
-  products.push_back({t, k_width, t, false, false, heads});  // ds k
-  products.push_back({t, k_width, t, true, false, heads});   // ds^T q
+  products.push_back({t, t, k_width, false, true, heads});
+  add(t, t, k_width, heads);
+  add(t, t, v_width, heads);
   return products;
 }
 
@@ -104,84 +116,45 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
 // shards, through the same functions, on operands as large.
 class ProductRun {
  public:
-  ProductRun(std::vector<Product> of_one_shard, Index shards);
-  void run();
-  double macs() const;
-
- private:
-  struct Operands {
-    AlignedMemory a, b, c;
-  };
-  void run_shard(const Operands& operands) const;
-
-  std::vector<Product> products_;
-  Index shards_;
-  std::vector<Operands> operands_;  // by thread
-};
-
-ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards)
-    : products_(std::move(of_one_shard)),
-      shards_(shards),
-      operands_(static_cast<std::size_t>(shards == 1 ? 1 : threads())) {
-  Index a = 0, b = 0, c = 0;
-  for (const Product& p : products_) {
-    a = std::max(a, p.count * p.rows * p.k);
-    b = std::max(b, p.count * p.k * p.cols);
-    c = std::max(c, p.count * p.rows * p.cols);
-  }
-  const auto ones = [](Index count) {
-    AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof(Real));
-    std::fill_n(reinterpret_cast<Real*>(memory.get()), count, Real{1});
-    return memory;
-  };
-  for (Operands& o : operands_) o = {ones(a), ones(b), ones(c)};
-}
-
-double ProductRun::macs() const {
-  double sum = 0;
-  for (const Product& p : products_) sum += p.macs();
-  return sum * static_cast<double>(shards_);
-}
-
-void ProductRun::run() {
-  parallel_tasks(shards_, threads(), [&](Index, int thread) {
-    run_shard(operands_[static_cast<std::size_t>(thread)]);
-  });
-}
-
-void ProductRun::run_shard(const Operands& operands) const {
-  const auto matrix = [](const AlignedMemory& memory, Index first, Index rows, Index cols) {
-    return ConstMatrix(reinterpret_cast<const Real*>(memory.get()) + first, rows, cols);
-  };
-  auto* const c = reinterpret_cast<Real*>(operands.c.get());
-  for (const Product& p : products_) {
-    const auto left = [&](Index i) {
-      const Index first = i * p.rows * p.k;
-      return p.a_transposed ? matrix(operands.a, first, p.k, p.rows).transpose()
-                            : matrix(operands.a, first, p.rows, p.k);
-    };
-    const auto right = [&](Index i) {
-      const Index first = i * p.k * p.cols;
-      return p.b_transposed ? matrix(operands.b, first, p.cols, p.k).transpose()
-                            : matrix(operands.b, first, p.k, p.cols);
-    };
-    const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
-    if (p.count == 1) {
-      parallel_gemm(result(0), left(0), right(0));
-    } else {
-      parallel_chunks(p.count, 1, [&](Index i, Index) { gemm(result(i), left(i), right(i)); });
+  ProductRun(std::vector<Product> of_one_shard, Index shards)
+      : products_(std::move(of_one_shard)), shards_(shards) {
+    for (const Product& p : products_) largest_ = std::max(largest_, p.largest());
+    largest_ = (largest_ + kAlignment - 1) / kAlignment * kAlignment;
+    for (int thread = 0; thread < (shards == 1 ? 1 : threads()); ++thread) {
+      const auto numbers = static_cast<std::size_t>(3 * largest_);
+      operands_.push_back(allocate_aligned(numbers * sizeof(Real)));
+      std::fill_n(reinterpret_cast<Real*>(operands_.back().get()), numbers, Real{1});
     }
   }
-}
+
+  void run() {
+    parallel_tasks(shards_, threads(), [&](Index, int thread) {
+      auto* const a = reinterpret_cast<Real*>(operands_[static_cast<std::size_t>(thread)].get());
+      for (const Product& p : products_) p.run(a, a + largest_, a + 2 * largest_);
+    });
+  }
+
+  double macs() const {
+    double sum = 0;
+    for (const Product& p : products_) sum += static_cast<double>(p.macs() * shards_);
+    return sum;
+  }
+
+ private:
+  std::vector<Product> products_;
+  Index shards_;
+  Index largest_ = 0;
+  std::vector<AlignedMemory> operands_;  // three for each thread, of `largest_` numbers
+};
 
 void measure(const char* size, nlohmann::json settings, int rounds) {
   const std::string kind = settings.at("attention");
-  const double before = resident_megabytes("VmRSS");
+  const double before = resident_megabytes();
   Training training(options_of(size, settings));
-  const double resident = resident_megabytes("VmRSS");
+  const double resident = resident_megabytes();
   settings["precision"] = "bf16";
   Training rounded(options_of(size, settings));
-  const double rounded_resident = resident_megabytes("VmRSS") - resident + before;
+  const double rounded_resident = resident_megabytes() - resident + before;
   const Index shards = shard_count(training.options);
   ProductRun products(pass_products(training.model, training.options.batch / shards), shards);
   products.run();
@@ -227,16 +200,20 @@ int main(int argc, char** argv) {
               "bf16 /", "products", "peak", "step %", "products%", "eval %", "MB", "bf16 MB");
   for (const AttentionKind* kind : attention_kinds()) {
     if (argc > 4 && kind->name != argv[4]) continue;
-    // Each in a process of its own, for the sake of its memory.
-    in_child([&] {
-      set_threads(thread_count);
-      nlohmann::json settings = {{"attention", kind->name}};
-      for (int i = 5; i < argc; ++i) {
-        const std::string setting = argv[i];
-        const std::size_t equals = setting.find('=');
-        settings[setting.substr(0, equals)] = setting.substr(equals + 1);
-      }
-      measure(size, settings, rounds);
-    });
+    // Each in a process of its own, for the sake of its memory; no thread has been started yet.
+    std::fflush(stdout);
+    if (const pid_t child = fork(); child != 0) {
+      waitpid(child, nullptr, 0);
+      continue;
+    }
+    set_threads(thread_count);
+    nlohmann::json settings = {{"attention", kind->name}};
+    for (int i = 5; i < argc; ++i) {
+      const std::string setting = argv[i];
+      const std::size_t equals = setting.find('=');
+      settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+    }
+    measure(size, settings, rounds);
+    return 0;
   }
 }
