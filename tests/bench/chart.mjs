@@ -7,13 +7,13 @@ import { numberText } from "../../train/view/format.js";
 import { chart } from "../../train/view/plot.js";
 import { withStyle } from "../../train/view/picture_file.mjs";
 
-// `columns`: numbers in a line, after the name; `drawn`: which of them is drawn against the first.
+// `line`: a line of the table, with its name, abscissa and ordinate.
 const kTables = {
   decode: { title: "Decoding: tokens per second against context", xTitle: "context, tokens",
-    yTitle: "tokens per second", columns: 14, drawn: 3 },
+    yTitle: "tokens per second", line: /^(\S.*?) +(\d+) +[\d.]+ +[\d.]+ +(\d+) / },
   loss: { title: "Loss on the validation part against seconds of training",
-    xTitle: "seconds of training",
-    yTitle: "nats per character", columns: 3, drawn: 2, y: {} },
+    xTitle: "seconds of training", yTitle: "nats per character", y: {},
+    line: /^(.+) ([\d.]+) \d+ ([\d.]+)$/ },
 };
 
 const table = kTables[process.argv[2]];
@@ -23,11 +23,9 @@ if (!table) {
 }
 const series = new Map();
 for (const line of readFileSync(0, "utf8").split("\n")) {
-  const words = line.split(/\s+/).filter(Boolean), names = words.length - table.columns;
-  const [x, y] = [Number(words[names]), parseFloat(words[names + table.drawn])];
-  if (names < 1 || !Number.isFinite(x) || !(
-    y > 0)) continue; // names may hold spaces, numbers do not
-  const name = words.slice(0, names).join(" ");
+  const [, name, ...numbers] = line.match(table.line) ?? [];
+  const [x, y] = numbers.map(Number);
+  if (!(y > 0)) continue;
   if (!series.has(name)) series.set(name, { name, style: series.size, points: [] });
   series.get(name).points.push({ x, y, hover: `${name}, ${table.xTitle} ${numberText(x)}: ${y}` });
 }
