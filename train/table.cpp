@@ -125,10 +125,7 @@ std::string data_table(const nlohmann::ordered_json& rows, Format format) {
     };
     columns.push_back({key, key, text, value, first.is_string()});
   }
-  if (format != Format::csv) return text_table(columns, all, format);
-  std::string text;
-  for (const std::string& line : csv_lines(columns, all)) text += line + "\n";
-  return text;
+  return format == Format::csv ? csv_table(columns, all) : text_table(columns, all, format);
 }
 
 }  // namespace headcount

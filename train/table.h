@@ -63,7 +63,7 @@ nlohmann::ordered_json json_number(double number);
 /// A number as JSON; null if there is none.
 nlohmann::ordered_json or_null(const std::optional<double>& number);
 
-/// A field of CSV (RFC 4180): empty for null, yes or no for booleans, all digits of a number. Text
+/// A field of CSV: empty for null, yes or no for booleans, all digits of a number. Text
 /// that is not one word is quoted; so is empty text, which differs from null.
 std::string csv_field(const nlohmann::ordered_json& value);
 
@@ -112,18 +112,19 @@ std::string narrow_table(std::vector<Column<Row>> columns, const std::vector<Row
   return left_out.empty() ? text : text + "left out, see --wide: " + left_out + "\n";
 }
 
-/// Lines of CSV: the keys, then one line per row, without line ends.
+/// CSV (RFC 4180, but lines end as everywhere on Unix): the keys, then one line per row.
 template <class Row>
-std::vector<std::string> csv_lines(const std::vector<Column<Row>>& columns,
-                                   const std::vector<Row>& rows) {
-  std::vector<std::string> lines(1 + rows.size());
-  for (const auto& column : columns) {
-    const std::string separator = &column == &columns.front() ? "" : ",";
-    lines[0] += separator + column.key;
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      lines[i + 1] += separator + csv_field(column.value(rows[i]));
-  }
-  return lines;
+std::string csv_table(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
+  std::string text;
+  const auto add_line = [&](const auto& field) {
+    for (const auto& column : columns)
+      text += (&column == &columns.front() ? "" : ",") + field(column);
+    text += '\n';
+  };
+  add_line([](const auto& column) { return column.key; });
+  for (const Row& row : rows)
+    add_line([&](const auto& column) { return csv_field(column.value(row)); });
+  return text;
 }
 
 /// JSON array with one object per row, key to value: a nlohmann::ordered_json, whose header callers

@@ -33,7 +33,7 @@ std::string results_table(const ComparisonResult& result, Format format = Format
 /// results_table followed by all notes, one a line.
 std::string comparison_table(const ComparisonResult& result, Format format = Format::text,
                              std::size_t width = 0);
-/// CSV (RFC 4180) with one row per attention and a header of column names.
+/// CSV with one row per attention and a header of column names.
 std::string comparison_csv(const ComparisonResult& result);
 
 /// results.json: everything about a comparison, as reports show it. Intervals are half widths, null

@@ -147,10 +147,7 @@ void write_lines(const Json& json, std::size_t indent, std::string& text) {
 }  // namespace
 
 std::string comparison_csv(const ComparisonResult& result) {
-  const auto columns = columns_for_programs(result, "spec");
-  std::string text;
-  for (const std::string& line : csv_lines(columns, result.variants)) text += line + "\r\n";
-  return text;
+  return csv_table(columns_for_programs(result, "spec"), result.variants);
 }
 
 nlohmann::ordered_json comparison_json(const ComparisonResult& result) {

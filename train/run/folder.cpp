@@ -67,17 +67,14 @@ fs::path RunFolder::sample(Index step) const {
 
 void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& validation,
                     bool stopped) {
-  nlohmann::ordered_json line = {{"step", result.step},
-                                 {"loss", result.loss},
-                                 {"lr", result.learning_rate},
-                                 {"grad_norm", result.gradient_norm}};
+  LoggedStep line{result};
   if (validation) {
-    line["val_loss"] = validation->loss;
-    line["val_accuracy"] = validation->accuracy;
-    if (validation->answer_accuracy) line["val_answer_accuracy"] = *validation->answer_accuracy;
+    line.validation_loss = validation->loss;
+    line.accuracy = validation->accuracy;
+    line.answer_accuracy = validation->answer_accuracy;
   }
-  if (stopped) line["stopped"] = true;
-  const std::string text = line.dump() + "\n";
+  if (stopped) line.stopped = true;
+  const std::string text = json_of(line).dump() + "\n";
   if (result.step == state_.logged.step.step) {  // its line lacks the evaluation
     const std::string lines = read_file(metrics_file());
     const std::size_t end = lines.rfind('\n', state_.logged.end - 2) + 1;

@@ -28,16 +28,13 @@ std::vector<LoggedStep> read_metrics(const std::filesystem::path& folder, Index 
   for (std::size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
     const std::string name = file.string() + ", line " + std::to_string(steps.size() + 1) +
                              ", is damaged; remove the file to go on without it";
-    steps.push_back(read_json(text.substr(from, end - from), name, [&](const nlohmann::json& line) {
-      const auto value = [&](const char* key) {
-        return line.contains(key) ? std::optional(line[key].get<double>()) : std::nullopt;
-      };
-      return LoggedStep{{line.at("step"), line.at("loss"), line.at("lr"), line.at("grad_norm")},
-                        value("val_loss"),
-                        value("val_answer_accuracy"),
-                        end + 1};
-    }));
-    if (steps.back().step.step <= last) continue;
+    LoggedStep& at = steps.emplace_back();
+    read_json(text.substr(from, end - from), name, [&](const nlohmann::json& line) {
+      read_from(line, at);
+      return true;
+    });
+    at.end = end + 1;
+    if (at.step.step <= last) continue;
     steps.pop_back();
     break;
   }

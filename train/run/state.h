@@ -15,8 +15,16 @@ namespace headcount {
 /// A step in metrics.jsonl, with the evaluation after it if there was one.
 struct LoggedStep {
   StepResult step;
-  std::optional<double> validation_loss = {}, answer_accuracy = {};
-  std::uint64_t end = 0;  ///< length of the file up to here, bytes
+  std::optional<double> validation_loss = {}, accuracy = {}, answer_accuracy = {};
+  std::optional<bool> stopped = {};  ///< the run ends here before all its steps
+  std::uint64_t end = 0;             ///< length of the file up to here, bytes
+
+  static void fields(auto& io, auto& s) {
+    io(Presence::required, "step", s.step.step, "loss", s.step.loss, "lr", s.step.learning_rate,
+       "grad_norm", s.step.gradient_norm);
+    io(Presence::known, "val_loss", s.validation_loss, "val_accuracy", s.accuracy,
+       "val_answer_accuracy", s.answer_accuracy, "stopped", s.stopped);
+  }
 };
 /// Steps up to `last` in the whole lines of metrics.jsonl of the run in `folder`; none without the
 /// file. Throws DataError that names the file.

@@ -5,13 +5,13 @@
 #include <set>
 
 #include "autograd/base/files.h"
-#include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
 #include "train/fields.h"
 #include "train/run/loaded.h"
 #include "train/run/record.h"
+#include "train/run/state.h"
 
 namespace headcount {
 
@@ -20,46 +20,16 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// The values of `row`, well-known ones first.
-Json in_order(nlohmann::json row) {
+// A step as curves.json has it, in the order of curves.csv.
+Json point_of(const LoggedStep& at) {
   Json point = Json::object();
-  for (const char* known : {"step", "train_loss", "val_loss", "val_accuracy", "val_answer_accuracy",
-                            "lr", "grad_norm"}) {
-    if (!row.contains(known)) continue;
-    point[known] = row[known];
-    row.erase(known);
-  }
-  point.update(row);
+  FieldWriter io{point};
+  io({}, "step", at.step.step, "train_loss", at.step.loss);
+  io(Presence::known, "val_loss", at.validation_loss, "val_accuracy", at.accuracy,
+     "val_answer_accuracy", at.answer_accuracy);
+  io({}, "lr", at.step.learning_rate, "grad_norm", at.step.gradient_norm);
+  io(Presence::known, "stopped", at.stopped);
   return point;
-}
-
-Json point_of(std::string_view line) {
-  nlohmann::json row = parse_json(line);
-  if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer())
-    throw DataError("it must be an object with a whole number as 'step'");
-  if (row.contains("loss")) {
-    row["train_loss"] = row["loss"];
-    row.erase("loss");
-  }
-  return in_order(std::move(row));
-}
-
-std::vector<Json> read_points(const fs::path& file) {
-  std::error_code none;
-  const bool begun = fs::file_size(file, none) > 0;  // read_file refuses an empty file
-  const std::string text = begun ? read_file(file) : "";
-  std::vector<Json> points;
-  for (std::size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
-    try {
-      points.push_back(point_of(std::string_view(text).substr(from, end - from)));
-    } catch (const DataError& error) {
-      throw DataError(file.string(), ", line ", points.size() + 1, ", is damaged: ", error.what());
-    }
-  }
-  if (points.empty())
-    throw DataError(file.string(), " has no whole line: no step of the run is recorded yet; ",
-                    "continue it by `resume` ", shell_word(file.parent_path().string()));
-  return points;
 }
 
 // Parameters of the newest checkpoint's model; null before the first.
@@ -81,26 +51,32 @@ Json read_run(const std::string& folder) {
   }
   const TrainOptions options = read_run_options(folder);
   const RunRecord record = read_run_record(path);
-  const std::vector<Json> curve = read_points(path / "metrics.jsonl");
-  Json run = {{"run", folder},
-              {"folder", folder},
-              {"attention", options.model->attention},
-              {"params", parameters_in(path)},
-              {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(options.model))},
-              {"context", options.model->context},
-              {"steps_done", curve.back()["step"]}};
-  for (const char* key : {"train_loss", "val_loss", "val_answer_accuracy"}) {
-    const auto has = [&](const Json& point) {
-      return point.contains(key) && point[key].is_number();
-    };
-    const auto newest = std::find_if(curve.rbegin(), curve.rend(), has);
-    run[key] = newest == curve.rend() ? Json() : Json((*newest)[key].get<double>());
+  const std::vector<LoggedStep> steps = read_metrics(path);
+  if (steps.empty())
+    throw DataError((path / "metrics.jsonl").string(),
+                    " has no whole line: no step of the run is recorded yet; continue it by "
+                    "`resume` ",
+                    shell_word(folder));
+  LoggedStep evaluated;  // the newest of these
+  Json curve = Json::array();
+  for (const LoggedStep& at : steps) {
+    if (at.validation_loss) evaluated = at;
+    curve.push_back(point_of(at));
   }
-  run["data_sha256"] = record.data_sha256;
-  run["settings"] = to_json(options);
-  run["starts"] = json_of(record.starts);
-  run["curve"] = curve;
-  return run;
+  return {{"run", folder},
+          {"folder", folder},
+          {"attention", options.model->attention},
+          {"params", parameters_in(path)},
+          {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(options.model))},
+          {"context", options.model->context},
+          {"steps_done", steps.back().step.step},
+          {"train_loss", steps.back().step.loss},
+          {"val_loss", or_null(evaluated.validation_loss)},
+          {"val_answer_accuracy", or_null(evaluated.answer_accuracy)},
+          {"data_sha256", record.data_sha256},
+          {"settings", to_json(options)},
+          {"starts", json_of(record.starts)},
+          {"curve", std::move(curve)}};
 }
 
 // Throws SettingError if two paths name one folder.
@@ -166,20 +142,21 @@ std::string runs_table(const Json& curves, Format format, std::size_t width) {
 }
 
 std::string curves_csv(const Json& curves) {
-  nlohmann::json values = nlohmann::json::object();  // that any point has
-  for (const Json& run : curves.at("runs"))
-    for (const Json& point : run.at("curve")) values.update(nlohmann::json(point));
-  const Json names = in_order(values);
-  std::string text = "run";
-  for (const auto& [name, value] : names.items()) text += "," + name;
+  std::vector<Json> points;
   for (const Json& run : curves.at("runs")) {
     for (const Json& point : run.at("curve")) {
-      text += "\r\n" + csv_field(run.at("run"));
-      for (const auto& [name, value] : names.items())
-        text += "," + csv_field(point.value(name, Json()));
+      points.push_back({{"run", run.at("run")}});
+      points.back().update(point);
     }
   }
-  return text + "\r\n";
+  std::vector<Column<Json>> columns;
+  for (const std::string key : {"run", "step", "train_loss", "val_loss", "val_accuracy",
+                                "val_answer_accuracy", "lr", "grad_norm", "stopped"}) {
+    if (std::ranges::any_of(points, [&](const Json& point) { return point.contains(key); }))
+      columns.push_back(
+          {key, key, {}, [=](const Json& point) { return point.value(key, Json()); }});
+  }
+  return csv_table(columns, points);
 }
 
 }  // namespace headcount

@@ -22,7 +22,7 @@ nlohmann::ordered_json read_runs(const std::vector<std::string>& folders);
 std::string runs_table(const nlohmann::ordered_json& curves, Format format = Format::text,
                        std::size_t width = 0);
 
-/// CSV (RFC 4180) with a header and one line per run and step: run, step, train_loss, val_loss, ...
+/// CSV with a header and one line per run and step: run, step, train_loss, val_loss, ...
 /// A value that a step did not measure is empty.
 std::string curves_csv(const nlohmann::ordered_json& curves);
 

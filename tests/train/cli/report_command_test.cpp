@@ -52,7 +52,7 @@ TEST_F(ReportCommand, PrintsWhatItsFilesHold) {
   EXPECT_EQ(csv, folder_->contents("two/curves.csv"));
   const std::vector<std::string> lines = lines_of(csv);
   ASSERT_EQ(lines.size(), 1u + 4 + 4);
-  EXPECT_EQ(lines[0], "run,step,train_loss,val_loss,val_accuracy,lr,grad_norm\r");
+  EXPECT_EQ(lines[0], "run,step,train_loss,val_loss,val_accuracy,lr,grad_norm");
   EXPECT_TRUE(lines[1].starts_with("a,1,")) << lines[1];
   expect_parts(lines[1], {",,,"});  // evaluated after step 2 first
   EXPECT_TRUE(lines[8].starts_with("b,4,")) << lines[8];
@@ -75,7 +75,7 @@ TEST_F(ReportCommand, NamesTheFileAndLineThatIsDamaged) {
     expect_refusal(kData, results ? "damaged/other.json" : "damaged", {said});
   };
   const std::string metrics = "damaged/metrics.jsonl";
-  expect_named("metrics.jsonl", "{\"step\":1,\"loss\":3.5}\nnothing\n",
+  expect_named("metrics.jsonl", R"({"step":1,"loss":3,"lr":1,"grad_norm":1})" "\n{\"step\":2}\n",
                metrics + ", line 2, is damaged");
   expect_named("metrics.jsonl", "{\"step\":1,\"lo", metrics + " has no whole line");
   expect_named("metrics.jsonl", "", "continue it by --resume damaged");

@@ -128,7 +128,7 @@ TEST(ComparisonTable, SaysHowEachComparesWithTheReference) {
   expect_parts(lines.at(3), {" open "});
   EXPECT_TRUE(lines.at(5).starts_with("latent-bias    1000             5120      0 ")) << table;
   expect_parts(table, {"latent-bias, seed 1: the loss became NaN at step 3\n"});
-  expect_parts(comparison_csv(r), {"\r\nlatent-bias,\"\",0,1000,5120,,,,,,,,"});
+  expect_parts(comparison_csv(r), {"\nlatent-bias,\"\",0,1000,5120,,,,,,,,"});
 }
 
 TEST(ComparisonCsv, HasTheSameNumberOfFieldsInEveryRow) {
@@ -138,7 +138,6 @@ TEST(ComparisonCsv, HasTheSameNumberOfFieldsInEveryRow) {
   const std::string csv = comparison_csv(summarized(r));
   std::set<std::ptrdiff_t> commas;
   for (const std::string& line : lines_of(csv)) {
-    EXPECT_EQ(line.back(), '\r');
     // A comma between quotes separates nothing.
     commas.insert(std::ranges::count(std::regex_replace(line, std::regex("\"[^\"]*\""), ""), ','));
   }
