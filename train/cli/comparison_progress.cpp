@@ -1,119 +1,106 @@
 #include "train/cli/comparison_progress.h"
 
 #include <algorithm>
-#include <map>
 
 #include "train/cli/command_line.h"
 #include "train/statistics.h"
-#include "train/units.h"
 
 namespace headcount {
 
 namespace {
 
-// Steps that each run may be expected to train. A run that ends when it has learned takes as many
-// as the finished runs of its attention or, before there are any, a quarter of all.
-std::vector<Index> expected_steps(const std::vector<RunPlan>& runs,
-                                  std::span<const RunStatus> outcomes) {
+using Clock = std::chrono::steady_clock;
+
+// Steps that a run may be expected to train. A run that ends when it has learned takes as many as
+// the finished runs of its attention or, before there are any, a quarter of all.
+Index expected_steps(const TrainOptions& run, const std::vector<RunPlan>& runs,
+                     std::span<const RunStatus> statuses) {
   constexpr Index kShare = 4;
-  std::map<std::string, std::vector<double>> taken;
-  for (std::size_t run = 0; run < runs.size(); ++run) {
-    if (const auto& result = outcomes[run].result)
-      taken[runs[run].options.model->attention].push_back(
-          static_cast<double>(result->learned_at.value_or(runs[run].options.steps)));
+  if (!run.stops_when_learned()) return run.steps;
+  std::vector<double> taken;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const TrainOptions& other = runs[i].options;
+    if (const auto& result = statuses[i].result;
+        result && other.model->attention == run.model->attention)
+      taken.push_back(static_cast<double>(result->learned_at.value_or(other.steps)));
   }
-  std::vector<Index> expected;
-  for (const RunPlan& run : runs) {
-    const TrainOptions& options = run.options;
-    const auto finished = taken.find(options.model->attention);
-    if (!options.stops_when_learned()) {
-      expected.push_back(options.steps);
-    } else if (finished == taken.end()) {
-      expected.push_back(options.steps / kShare);
-    } else {
-      expected.push_back(static_cast<Index>(median(finished->second)));
-    }
-  }
-  return expected;
+  return taken.empty() ? run.steps / kShare : static_cast<Index>(median(taken));
 }
 
 }  // namespace
 
 void ComparisonProgress::update(const std::vector<RunPlan>& runs,
-                                std::span<const RunStatus> outcomes, std::span<const Need> needs) {
+                                std::span<const RunStatus> statuses, std::span<const Need> needs) {
   const std::lock_guard lock(mutex_);
-  const bool first = runs_ == nullptr;
-  runs_ = &runs;
-  needs_.assign(needs.begin(), needs.end());
-  finished_ = needed_ = possible_ = 0;
-  steps_needed_ = steps_possible_ = 0;
-  expected_ = expected_steps(runs, outcomes);
-  for (std::size_t run = 0; run < runs.size(); ++run) {
-    if (needs[run] == Need::no) under_way_.erase(run);
-    const Index steps = outcomes[run].ended ? 0 : expected_[run];
-    if (needs[run] == Need::now) {
-      ++needed_;
-      finished_ += outcomes[run].ended;
-      steps_needed_ += steps;
-    } else if (needs[run] == Need::maybe) {
-      ++possible_;
-      steps_possible_ += steps;
-    }
+  const bool first = runs_.empty();
+  runs_.resize(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs_[i] = {runs[i].name, needs[i], statuses[i].ended,
+                expected_steps(runs[i].options, runs, statuses), runs_[i].newest};
+    if (needs[i] == Need::no) runs_[i].newest.reset();
   }
   if (!first) return;
-  start_ = std::chrono::steady_clock::now();
-  if (finished_ == 0) return;
-  progress_.tell(std::to_string(finished_) + " of " + std::to_string(needed_) +
-                 " runs were finished before");
+  start_ = Clock::now();
+  if (const std::string text = done(); !text.starts_with("0 "))
+    progress_.tell(text + " were finished before");
+}
+
+std::string ComparisonProgress::done() const {
+  const auto needed = [](const Run& run) { return run.need == Need::now; };
+  return std::to_string(std::ranges::count_if(
+             runs_, [&](const Run& run) { return needed(run) && run.ended; })) +
+         " of " + std::to_string(std::ranges::count_if(runs_, needed)) + " runs";
 }
 
 std::string ComparisonProgress::head() const {
-  std::string text = std::to_string(finished_) + " of " + std::to_string(needed_) + " runs done";
-  Index to_do = steps_needed_;
-  for (const auto& [run, step] : under_way_) {
-    if (needs_[run] == Need::now) to_do -= std::min(step.step, expected_[run]);
+  Index steps = 0, more_steps = 0;  // to do
+  for (const Run& run : runs_) {
+    if (run.ended) continue;
+    if (run.need == Need::maybe) more_steps += run.steps;
+    if (run.need == Need::now)
+      steps += run.newest ? std::max<Index>(0, run.steps - run.newest->step) : run.steps;
   }
-  if (steps_done_ == 0 || to_do <= 0) return text;
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  text += ", " + eta_text(seconds, steps_done_, to_do);
-  if (possible_ > 0) {
-    text += "; up to " + std::to_string(possible_) + " more if verdicts stay open, " +
-            eta_text(seconds, steps_done_, to_do + steps_possible_);
-  }
-  return text;
+  const std::string text = done() + " done";
+  if (steps_done_ == 0 || steps == 0) return text;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  const auto more = std::ranges::count(runs_, Need::maybe, &Run::need);
+  return text + ", " + eta_text(seconds, steps_done_, steps) +
+         (more == 0 ? ""
+                    : "; up to " + std::to_string(more) + " more if verdicts stay open, " +
+                          eta_text(seconds, steps_done_, steps + more_steps));
 }
 
 void ComparisonProgress::step(std::size_t run, const StepResult& result) {
   const std::lock_guard lock(mutex_);
   // The first step of a run counts as one: a run that resumes made the earlier ones before.
-  const auto before = under_way_.find(run);
-  steps_done_ += before == under_way_.end() ? 1 : result.step - before->second.step;
-  under_way_[run] = result;
+  auto& newest = runs_[run].newest;
+  steps_done_ += newest ? result.step - newest->step : 1;
+  newest = result;
   // Before this, times are those of first steps, which are slower.
   constexpr std::chrono::seconds kMeasured(3);
-  if (!estimated_ && std::chrono::steady_clock::now() - start_ > kMeasured) {
+  if (!estimated_ && Clock::now() - start_ > kMeasured) {
     estimated_ = true;
     progress_.tell(head());
   }
   if (!progress_.is_due()) return;
   std::vector<std::string> fields = {head()};
-  for (const auto& [index, newest] : under_way_) {
-    fields.push_back((*runs_)[index].name + ": step " + std::to_string(newest.step) + ", loss " +
-                     loss_text(newest.loss));
+  for (const Run& shown : runs_) {
+    if (shown.newest)
+      fields.push_back(shown.name + ": step " + std::to_string(shown.newest->step) + ", loss " +
+                       loss_text(shown.newest->loss));
   }
-  progress_.rewrite(fields, " | ");
+  progress_.show(fields, " | ");
 }
 
-void ComparisonProgress::finish(std::size_t run, const RunStatus& outcome) {
+void ComparisonProgress::finish(std::size_t run, const RunStatus& status) {
   const std::lock_guard lock(mutex_);
-  under_way_.erase(run);
-  const std::string how =
-      outcome.result && outcome.result->learned_at
-          ? "learned in " + std::to_string(*outcome.result->learned_at) + " steps"
-      : outcome.result ? "validation loss " + loss_text(outcome.result->validation_loss)
-                       : "failed: " + as_flags(outcome.failure);
-  progress_.tell((*runs_)[run].name + ": " + how + " (" + head() + ")");
+  runs_[run].newest.reset();
+  const auto& result = status.result;
+  const std::string how = !result ? "failed: " + as_flags(status.failure)
+                          : result->learned_at
+                              ? "learned in " + std::to_string(*result->learned_at) + " steps"
+                              : "validation loss " + loss_text(result->validation_loss);
+  progress_.tell(runs_[run].name + ": " + how + " (" + head() + ")");
 }
 
 }  // namespace headcount

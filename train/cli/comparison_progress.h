@@ -1,15 +1,14 @@
 #pragma once
 
 #include <chrono>
-#include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "train/cli/progress.h"
 #include "train/compare/queue.h"
-#include "train/trainer.h"
 
 namespace headcount {
 
@@ -19,26 +18,27 @@ class ComparisonProgress : public RunWatcher {
  public:
   explicit ComparisonProgress(ProgressMode mode) : progress_(mode) {}
 
-  void update(const std::vector<RunPlan>& runs, std::span<const RunStatus> outcomes,
+  void update(const std::vector<RunPlan>& runs, std::span<const RunStatus> statuses,
               std::span<const Need> needs) override;
   void step(std::size_t run, const StepResult& result) override;
-  void finish(std::size_t run, const RunStatus& outcome) override;
+  void finish(std::size_t run, const RunStatus& status) override;
 
  private:
+  struct Run {
+    std::string name;
+    Need need = Need::no;
+    bool ended = false;
+    Index steps = 0;                   // that it is expected to train
+    std::optional<StepResult> newest;  // of a run under way
+  };
   /// Beginning of the progress line: "3 of 20 runs done, ETA 4m10s".
   std::string head() const;
+  std::string done() const;  // "3 of 20 runs"
 
-  const std::vector<RunPlan>* runs_ = nullptr;
   Progress progress_;
+  std::vector<Run> runs_;
   bool estimated_ = false;
-  std::size_t finished_ = 0, needed_ = 0, possible_ = 0;
   Index steps_done_ = 0;
-  /// Steps of runs that have not ended, including the steps already done: of needed runs, and of
-  /// runs that may be needed.
-  Index steps_needed_ = 0, steps_possible_ = 0;
-  std::vector<Index> expected_;  ///< steps that each run is expected to train
-  std::vector<Need> needs_;
-  std::map<std::size_t, StepResult> under_way_;
   std::chrono::steady_clock::time_point start_{};
   std::mutex mutex_;
 };

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "autograd/base/text.h"
+#include "train/training.h"
 #include "train/units.h"
 
 namespace headcount {
@@ -18,7 +19,6 @@ namespace {
 
 constexpr Index kPlainLines = 20;  // over a whole run
 constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
-const std::string kSeparator = "  ";
 
 bool rewrites_in(ProgressMode mode) {
   if (mode != ProgressMode::automatic) return mode == ProgressMode::always;
@@ -64,14 +64,16 @@ bool Progress::is_due() const {
   return rewrites_ && std::chrono::steady_clock::now() - rewritten_ >= kRewriteEvery;
 }
 
-void Progress::rewrite(const std::vector<std::string>& fields, const std::string& separator) {
+void Progress::show(const std::vector<std::string>& fields, const std::string& separator) {
   // A line that wraps cannot be rewritten.
-  const auto room = static_cast<std::size_t>(terminal_columns(STDERR_FILENO).value_or(201) - 1);
+  const Index columns = rewrites_ ? terminal_columns(STDERR_FILENO).value_or(201) - 1 : 1 << 20;
+  const auto room = static_cast<std::size_t>(columns);
   std::string text = fields.front().substr(0, room);
   for (std::size_t i = 1; i < fields.size(); ++i) {
     if (text.size() + separator.size() + fields[i].size() > room) break;
     text += separator + fields[i];
   }
+  if (!rewrites_) return tell(text);
   std::cerr << "\r\033[K" << text << std::flush;
   rewritten_ = std::chrono::steady_clock::now();
   in_line_ = true;
@@ -120,25 +122,22 @@ void RunProgress::tell_estimate(const StepResult& result, double training_second
       binary_text(static_cast<double>(result.bytes)).c_str(), binary_text(peak_memory()).c_str()));
 }
 
-std::vector<std::string> RunProgress::fields(const StepResult& result,
-                                             double training_seconds) const {
-  std::vector<std::string> all = {formatted("step %td/%td", result.step, options_.steps),
-                                  "loss " + loss_text(result.loss)};
-  if (validation_loss_ && validation_step_ == result.step) {
-    all.push_back("val " + loss_text(*validation_loss_));
-  } else if (validation_loss_ && progress_.rewrites()) {
-    all.push_back("val " + loss_text(*validation_loss_) + formatted(" at %td", validation_step_));
-  }
+void RunProgress::show(const StepResult& result, double training_seconds) {
+  std::vector<std::string> fields = {formatted("step %td/%td", result.step, options_.steps),
+                                     "loss " + loss_text(result.loss)};
+  const bool is_new = validation_step_ == result.step;
+  if (validation_loss_ && (is_new || progress_.rewrites()))
+    fields.push_back("val " + loss_text(*validation_loss_) +
+                     (is_new ? "" : formatted(" at %td", validation_step_)));
   const Index done = result.step - steps_before_;
   if (done > 0) {
-    all.push_back(eta_text(training_seconds, done, options_.steps - result.step));
-    all.push_back(
-        formatted("%.0f tokens/s",
-                  static_cast<double>(done * options_.tokens_per_step()) / training_seconds));
+    fields.push_back(eta_text(training_seconds, done, options_.steps - result.step));
+    fields.push_back(
+        formatted("%.0f tokens/s", tokens_per_second(options_, done, training_seconds)));
   }
-  all.push_back(formatted("lr %.2e", result.learning_rate));
-  all.push_back(formatted("grad %.3f", result.gradient_norm));
-  return all;
+  fields.push_back(formatted("lr %.2e", result.learning_rate));
+  fields.push_back(formatted("grad %.3f", result.gradient_norm));
+  progress_.show(fields, "  ");
 }
 
 void RunProgress::update(const StepResult& result, std::optional<double> validation_loss,
@@ -147,17 +146,10 @@ void RunProgress::update(const StepResult& result, std::optional<double> validat
     validation_loss_ = validation_loss;
     validation_step_ = result.step;
   }
-  const bool shows = result.step == options_.steps || validation_loss;
-  if (progress_.rewrites()) {
-    if (shows || progress_.is_due())
-      progress_.rewrite(fields(result, training_seconds), kSeparator);
-  } else if (shows || result.step == 1 ||
-             result.step % std::max<Index>(1, options_.steps / kPlainLines) == 0) {
-    std::string line;
-    for (const std::string& field : fields(result, training_seconds))
-      line += (line.empty() ? "" : kSeparator) + field;
-    progress_.tell(line);
-  }
+  const Index every = std::max<Index>(1, options_.steps / kPlainLines);
+  const bool is_due =
+      progress_.rewrites() ? progress_.is_due() : result.step == 1 || result.step % every == 0;
+  if (is_due || validation_loss || result.step == options_.steps) show(result, training_seconds);
   tell_estimate(result, training_seconds);
 }
 

@@ -38,9 +38,10 @@ class Progress {
 
   /// Returns true if the line is rewritten and was not for a tenth of a second.
   bool is_due() const;
-  /// Rewrites the line with `fields`, the most important first, and `separator` between them.
-  /// Fields that do not fit the terminal's width are left out; only the first is ever cut.
-  void rewrite(const std::vector<std::string>& fields, const std::string& separator);
+  /// Rewrites the line with `fields`, the most important first, and `separator` between them, or
+  /// writes a plain one. Fields that do not fit the terminal's width are left out of a rewritten
+  /// line; only the first is ever cut.
+  void show(const std::vector<std::string>& fields, const std::string& separator);
   /// Writes `line` on a line of its own, if progress is shown.
   void tell(const std::string& line);
 
@@ -65,7 +66,7 @@ class RunProgress {
               double training_seconds);
 
  private:
-  std::vector<std::string> fields(const StepResult& result, double training_seconds) const;
+  void show(const StepResult& result, double training_seconds);
   void tell_estimate(const StepResult& result, double training_seconds);
 
   Progress progress_;
