@@ -23,57 +23,60 @@ SettingList ask_settings() {
                                        threads_setting()});
 }
 
-// What the model answers to a question: its likeliest text, and the probabilities of the likeliest
-// first characters.
-struct Answered {
-  std::string prompt, text;
-  std::vector<TokenProbability> first;
-  std::string right = {};           // empty: it is not known
-  double probability_of_right = 0;  // of its first character
-};
-
-// Continues `prompt` by the likeliest characters, at most `most`, up to the end of a word.
-Answered answer(const LanguageModel& model, const Vocabulary& vocabulary,
-                std::span<const std::int32_t> prompt, Index most) {
-  Answered answered{.prompt = vocabulary.decode(prompt), .text = {}, .first = {}};
+// What the model answers to a question: its likeliest text, at most `most` characters up to the end
+// of a word, and the likeliest first characters. `right` is the right answer; empty if it is not
+// known.
+Json answer(const LanguageModel& model, const Vocabulary& vocabulary,
+            std::span<const std::int32_t> prompt, Index most, const std::string& right = "") {
+  constexpr std::size_t kShown = 3;
+  const auto character = [&](std::int32_t token) {
+    return vocabulary.decode(std::span(&token, 1));
+  };
   Decoder decoder(model, {});
   const auto width = static_cast<std::size_t>(model.vocabulary());
+  std::vector<TokenProbability> first;
+  std::string text;
   std::int32_t token = 0;
   for (Index i = 0; i < most; ++i) {
     const std::span<const Real> logits =
         decoder.feed(i == 0 ? prompt : std::span(&token, 1)).last(width);
-    const std::vector<TokenProbability> order =
-        likeliest_tokens(logits, i == 0 ? vocabulary.size() : 1);
+    std::vector<TokenProbability> order = likeliest_tokens(logits, i == 0 ? vocabulary.size() : 1);
     token = order.front().token;
-    const std::string character = vocabulary.decode(std::span(&token, 1));
-    if (i > 0 && !std::isalpha(static_cast<unsigned char>(character.front()))) break;
-    answered.text += character;
-    if (i == 0) answered.first = order;
+    if (i == 0) first = std::move(order);
+    const std::string next = character(token);
+    if (i > 0 && !std::isalpha(static_cast<unsigned char>(next.front()))) break;
+    text += next;
   }
+  Json likeliest = Json::array();
+  for (const auto& [one, probability] : std::span(first).first(std::min(kShown, first.size())))
+    likeliest.push_back({{"character", character(one)}, {"p", probability}});
+  Json answered = {
+      {"prompt", vocabulary.decode(prompt)}, {"answer", text}, {"first", std::move(likeliest)}};
+  if (right.empty()) return answered;
+  const std::u32string begin = decode_utf8(right, "an answer").substr(0, 1);
+  answered["right_answer"] = right;
+  answered["right"] = text == right;
+  answered["p_of_right"] =
+      std::ranges::find(first, vocabulary.encode(begin).front(), &TokenProbability::token)
+          ->probability;
   return answered;
 }
 
-std::vector<Answered> answers_to_stories(const LanguageModel& model, const Corpus& corpus,
-                                         Index count) {
+// Answers to questions of the validation part.
+Json answers_to_stories(const LanguageModel& model, const Corpus& corpus, Index count) {
   const Index context = model.plan()->context;
-  const Vocabulary& vocabulary = corpus.vocabulary;
-  std::vector<Answered> all;
+  Json all = Json::array();
   for (const StoryQuestion& question : story_questions(corpus, static_cast<std::size_t>(count))) {
-    if (std::ssize(question.prompt) > context) continue;
-    const std::u32string right = decode_utf8(question.answer, "an answer");
-    const Index most =
-        std::min<Index>(std::ssize(right), context - std::ssize(question.prompt) + 1);
-    Answered& answered = all.emplace_back(answer(model, vocabulary, question.prompt, most));
-    answered.right = question.answer;
-    const std::int32_t first = vocabulary.encode(right.substr(0, 1)).front();
-    answered.probability_of_right =
-        std::ranges::find(answered.first, first, &TokenProbability::token)->probability;
+    const Index room = context - std::ssize(question.prompt);
+    if (room < 0) continue;
+    const auto length = static_cast<Index>(character_count(question.answer));
+    all.push_back(answer(model, corpus.vocabulary, question.prompt, std::min(length, room + 1),
+                         question.answer));
   }
   return all;
 }
 
-std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
-                                 const Given& given) {
+Json answers_of(const CommandLine& line, const LoadedRun& run, const Given& given) {
   constexpr Index kLongest = 20;  // characters
   const Index context = run.model->plan()->context;
   if (line.has("text")) {
@@ -82,71 +85,45 @@ std::vector<Answered> answers_of(const CommandLine& line, const LoadedRun& run,
       throw UsageError("--text - finds no line on standard input; give one");
     const std::vector<std::int32_t> prompt = encode_flag("text", text, run);
     require_room("text", prompt, run, "");
-    return {answer(*run.model, run.vocabulary, prompt,
-                   std::min(kLongest, context - std::ssize(prompt) + 1))};
+    return Json::array({answer(*run.model, run.vocabulary, prompt,
+                               std::min(kLongest, context - std::ssize(prompt) + 1))});
   }
   if (!run.options)
     throw UsageError("--from names a checkpoint without its run; ask your own question by --text");
   const Corpus corpus = load_eval_text(line, run, std::nullopt, "text");
-  std::vector<Answered> all = answers_to_stories(*run.model, corpus, given.whole("questions"));
+  Json all = answers_to_stories(*run.model, corpus, given.whole("questions"));
   if (all.empty())
     throw UsageError(corpus.name, " marks no answers to ask for; ask your own question by --text");
   return all;
 }
 
-// The likeliest first characters.
-std::span<const TokenProbability> likeliest_of(const Answered& answered) {
-  return std::span(answered.first).first(std::min<std::size_t>(3, answered.first.size()));
+std::string answer_text(const Json& answered) {
+  const auto percent = [](const Json& share) {
+    return formatted("%.1f %%", 100 * share.get<double>());
+  };
+  const std::string prompt = answered["prompt"], text = answered["answer"];
+  std::string out = prompt + "[" + text + "]\n  ";
+  if (answered.contains("right")) {
+    const std::string right = answered["right_answer"];
+    out += answered["right"] ? "right; "
+                             : "wrong, " + right + " had " + percent(answered["p_of_right"]) + "; ";
+  }
+  out += "first characters:";
+  for (const Json& one : answered["first"])
+    out += " " + one["character"].get<std::string>() + " " + percent(one["p"]);
+  return out + "\n\n";
 }
 
-Json to_json(const Answered& answered, const Vocabulary& vocabulary) {
-  Json likeliest = Json::array();
-  for (const auto& [token, probability] : likeliest_of(answered)) {
-    likeliest.push_back(
-        {{"character", vocabulary.decode(std::span(&token, 1))}, {"p", probability}});
-  }
-  Json object = {{"prompt", answered.prompt}, {"answer", answered.text}, {"first", likeliest}};
-  if (!answered.right.empty()) {
-    object["right_answer"] = answered.right;
-    object["right"] = answered.text == answered.right;
-    object["p_of_right"] = answered.probability_of_right;
-  }
-  return object;
-}
-
-void print(const Answered& answered, const Vocabulary& vocabulary) {
-  std::string shown = answered.prompt;
-  std::cout << shown << "[" << answered.text << "]\n";
-  if (!answered.right.empty()) {
-    if (answered.text == answered.right) {
-      std::cout << "  right";
-    } else {
-      std::cout << "  wrong, " << answered.right
-                << formatted(" had %.1f %%", 100 * answered.probability_of_right);
-    }
-    std::cout << "; ";
-  } else {
-    std::cout << "  ";
-  }
-  std::cout << "first characters:";
-  for (const auto& [token, probability] : likeliest_of(answered)) {
-    std::cout << ' ' << vocabulary.decode(std::span(&token, 1))
-              << formatted(" %.1f %%", 100 * probability);
-  }
-  std::cout << "\n\n";
-}
-
-// What the questions of a built-in text are.
-void print_about(const std::string& data) {
+// The answers to questions of the text `data`, and what these questions are.
+std::string answers_text(const Json& answers, const std::string& data) {
   const BuiltInCorpus* const text = find_built_in(data);
+  std::string out;
   if (text != nullptr && !text->about.empty())
-    std::cout << text->name << ": " << text->about << ". [The model's answer]\n\n";
-}
-
-void print_all(const std::vector<Answered>& answers, const Vocabulary& vocabulary) {
-  for (const Answered& answered : answers) print(answered, vocabulary);
-  std::cout << std::ranges::count_if(answers, [](const Answered& a) { return a.text == a.right; })
-            << " of " << answers.size() << " right\n";
+    out = std::string(text->name) + ": " + std::string(text->about) + ". [The model's answer]\n\n";
+  for (const Json& answered : answers) out += answer_text(answered);
+  const auto right = [](const Json& answered) { return answered["right"].get<bool>(); };
+  return out + std::to_string(std::ranges::count_if(answers, right)) + " of " +
+         std::to_string(answers.size()) + " right\n";
 }
 
 int ask_command(const Call& call) {
@@ -155,24 +132,16 @@ int ask_command(const Call& call) {
   if (line.has("text") && given.has("questions"))
     throw UsageError("--questions counts those of the model's text; leave it out beside --text");
   const LoadedRun run = load_named_run(call);
-  const std::vector<Answered> answers = answers_of(line, run, given);
-  Json all = Json::array();
-  for (const Answered& answered : answers) all.push_back(to_json(answered, run.vocabulary));
-  if (print_data(call.format, {{"answers", all}}, all)) return 0;
-  if (line.has("text")) {
-    print(answers.front(), run.vocabulary);
-  } else {
-    print_about(run.options->data);
-    print_all(answers, run.vocabulary);
-  }
-  return 0;
+  const Json answers = answers_of(line, run, given);
+  return print_result(
+      call.format, {{"answers", answers}}, answers,
+      line.has("text") ? answer_text(answers.front()) : answers_text(answers, run.options->data));
 }
 
 }  // namespace
 
-void print_questions(const LanguageModel& model, const Corpus& corpus, Index count) {
-  print_about(corpus.name);
-  print_all(answers_to_stories(model, corpus, count), corpus.vocabulary);
+std::string questions_text(const LanguageModel& model, const Corpus& corpus, Index count) {
+  return answers_text(answers_to_stories(model, corpus, count), corpus.name);
 }
 
 const Command kAskCommand = {

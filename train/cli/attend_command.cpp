@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/text.h"
@@ -102,7 +101,7 @@ std::string legend() {
   return text;
 }
 
-void print_map(const HeadMap& map, const std::vector<std::string>& labels) {
+std::string map_text(const HeadMap& map, const std::vector<std::string>& labels) {
   std::string out = "  ", tens = "  ";
   for (std::size_t i = 0; i < labels.size(); ++i) out += labels[i];
   for (std::size_t i = 0; i < labels.size(); i += 10)
@@ -119,7 +118,7 @@ void print_map(const HeadMap& map, const std::vector<std::string>& labels) {
     }
     out += formatted("  %.2f\n", map.entropy(query));
   }
-  std::cout << out;
+  return out;
 }
 
 // The maps as SVG: a row of them for each layer, darker squares for greater weights.
@@ -191,22 +190,19 @@ int attend_command(const Call& call) {
   if (line.has("out")) write_file_durably(line.get("out"), svg_of(layers, characters));
   Json all = Json::array();
   for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
-  if (print_data(call.format, {{"text", run.vocabulary.decode(tokens)}, {"layers", all}}, all))
-    return 0;
-  std::cout << "a row for each query, a column for each key it reads; weights from " << legend()
-            << "\nentropy: 0 if a query reads one key alone, log n if it reads n keys alike\n";
+  std::string text =
+      "a row for each query, a column for each key it reads; weights from " + legend() +
+      "\nentropy: 0 if a query reads one key alone, log n if it reads n keys alike\n";
   for (const ShownLayer& layer : layers) {
-    if (layer.heads.empty()) {
-      std::cout << "layer " << layer.number << ": " << layer.attention
-                << " has no scores, it keeps a state\n";
-    }
-    for (const auto& [head, map] : layer.heads) {
-      std::cout << "layer " << layer.number << " (" << layer.attention << "), head " << head
-                << '\n';
-      print_map(map, characters);
-    }
+    const std::string name = "layer " + std::to_string(layer.number);
+    if (layer.heads.empty())
+      text += name + ": " + layer.attention + " has no scores, it keeps a state\n";
+    for (const auto& [head, map] : layer.heads)
+      text += name + " (" + layer.attention + "), head " + std::to_string(head) + "\n" +
+              map_text(map, characters);
   }
-  return 0;
+  return print_result(call.format, {{"text", run.vocabulary.decode(tokens)}, {"layers", all}}, all,
+                      text);
 }
 
 }  // namespace

@@ -75,6 +75,10 @@ void tell(std::string_view note) {
   if (!note.empty()) std::cerr << "headcount: " << as_flags(note) << '\n';
 }
 
+std::string note_line(std::string_view note) {
+  return note.empty() ? "" : "note: " + as_flags(note) + '\n';
+}
+
 void refuse_idle(const std::string& sentence) {
   if (!sentence.empty()) throw UsageError(as_flags(sentence), "; leave it out");
 }
@@ -309,14 +313,16 @@ Format output_format(const CommandLine& line) {
   return static_cast<Format>(found - std::begin(kNames));
 }
 
-bool print_data(Format format, const nlohmann::ordered_json& result,
-                const nlohmann::ordered_json& rows) {
-  if (format == Format::json) {
+int print_result(Format format, const nlohmann::ordered_json& result,
+                 const nlohmann::ordered_json& rows, std::string_view text) {
+  if (format == Format::text) {
+    std::cout << text;
+  } else if (format == Format::json) {
     std::cout << result.dump(2) << '\n';
-  } else if (format != Format::text) {
+  } else {
     std::cout << data_table(rows, format);
   }
-  return format != Format::text;
+  return 0;
 }
 
 void put_flags(const CommandLine& line, Given& given) {

@@ -83,6 +83,9 @@ auto named_by(const std::string& flag, const Body& body) {
 /// Prints a note on standard error, its settings as flags, unless it is empty.
 void tell(std::string_view note);
 
+/// Line of text, with its newline, on a note, its settings as flags; empty without one.
+std::string note_line(std::string_view note);
+
 /// Throws UsageError with `sentence`, what `idle_setting` says of an attention, unless it is empty.
 void refuse_idle(const std::string& sentence);
 
@@ -102,10 +105,10 @@ inline const Flag kWideFlag = {"wide", "show all columns of a table, wider than 
 std::size_t table_width(const CommandLine& line);
 /// The format that `line` asks for. Throws UsageError for an unknown one.
 Format output_format(const CommandLine& line);
-/// Prints `result` as JSON, or the table of its `rows` as CSV or Markdown (see data_table). Returns
-/// false, and prints nothing, for Format::text: then the command says it to people.
-bool print_data(Format format, const nlohmann::ordered_json& result,
-                const nlohmann::ordered_json& rows);
+/// Prints `text`, what a command says to people, or `result` as JSON, or the table of its `rows` as
+/// CSV or Markdown (see data_table). Returns the exit code, 0.
+int print_result(Format format, const nlohmann::ordered_json& result,
+                 const nlohmann::ordered_json& rows, std::string_view text);
 
 /// Splits the arguments after the subcommand, "--name value", "--name=value" or "--name", into
 /// flags. With --help or --help all among them it prints help. Throws UsageError: for

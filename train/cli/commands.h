@@ -20,8 +20,8 @@ inline constexpr const Command* kCommands[] = {
 /// Prints what an attention is: its sentence, formula, source, settings and cache.
 void print_attention_help(const std::string& spec);
 
-/// Prints up to `count` questions of the validation part, what the model answers, and how many
-/// answers are right.
-void print_questions(const LanguageModel& model, const Corpus& corpus, Index count);
+/// Up to `count` questions of the validation part, what the model answers, and how many answers are
+/// right.
+std::string questions_text(const LanguageModel& model, const Corpus& corpus, Index count);
 
 }  // namespace headcount

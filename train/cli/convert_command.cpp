@@ -1,8 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/text.h"
@@ -76,28 +74,24 @@ std::string text_flags(const TrainOptions& options) {
   return flags;
 }
 
-// Prints the conversion, and how to train the model further on the text that `data` names.
-void print(const Json& result, const std::string& data) {
+// The conversion, and how to train the model further on the text that `data` names.
+std::string text_of(const Json& result, const std::string& data) {
   const Json &from = result["from"], &to = result["to"];
-  std::printf("from %s\nto   %s\n", from["settings"].get<std::string>().c_str(),
-              to["settings"].get<std::string>().c_str());
+  const auto text = [](const Json& value) { return value.get<std::string>(); };
   const auto both = [&](const char* key, int decimals) {
     return formatted("%.*f -> %.*f", decimals, from[key].get<double>(), decimals,
                      to[key].get<double>());
   };
   const char* const bytes = "kv_cache_bytes_per_token";  // whole, or of rows that tokens share
   const bool whole = from[bytes].is_number_integer() && to[bytes].is_number_integer();
-  std::printf("\nparameters %s\nKV cache, bytes a token %s\n", both("params", 0).c_str(),
-              both(bytes, whole ? 0 : 2).c_str());
-  if (from.contains("loss")) {
-    std::printf("loss %s nats per %s (%s)\n", both("loss", 4).c_str(),
-                result["unit"].get<std::string>().c_str(),
-                result["data"].get<std::string>().c_str());
-  }
-  if (result.contains("note")) std::printf("note: %s\n", result["note"].get<std::string>().c_str());
-  const std::string out = result["out"];
-  std::printf("model in %s; train it further by headcount train --init %s%s\n", out.c_str(),
-              shell_word(out).c_str(), data.c_str());
+  const std::string out = text(result["out"]);
+  return "from " + text(from["settings"]) + "\nto   " + text(to["settings"]) + "\n\nparameters " +
+         both("params", 0) + "\nKV cache, bytes a token " + both(bytes, whole ? 0 : 2) + "\n" +
+         (from.contains("loss") ? "loss " + both("loss", 4) + " nats per " + text(result["unit"]) +
+                                      " (" + text(result["data"]) + ")\n"
+                                : "") +
+         note_line(result.value("note", "")) + "model in " + out +
+         "; train it further by headcount train --init " + shell_word(out) + data + "\n";
 }
 
 [[noreturn]] void refuse_old(const fs::path& out) {
@@ -159,8 +153,7 @@ int convert_command(const Call& call) {
                                ? text_flags(found_from_here(*run.options, line.get("from")))
                                : " --data " + (text ? shell_word(line.get("data")) : "TEXT");
   save(out, *model, run.vocabulary);
-  if (!print_data(call.format, result, result)) print(result, data);
-  return 0;
+  return print_result(call.format, result, result, text_of(result, data));
 }
 
 }  // namespace

@@ -248,9 +248,8 @@ int cost_command(const Call& call) {
     part.data = {{"cost", answer.figures}};
     write_file_durably(line.get("report"), report_page({part}));
   }
-  if (call.format == Format::markdown || !print_data(call.format, answer.json, answer.rows))
-    std::cout << answer.text(call.format);
-  return 0;
+  return print_result(call.format == Format::markdown ? Format::text : call.format, answer.json,
+                      answer.rows, answer.text(call.format));
 }
 
 }  // namespace

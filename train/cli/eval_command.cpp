@@ -1,20 +1,19 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdio>
-#include <iostream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
 
 #include "autograd/base/files.h"
 #include "autograd/base/sha256.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/evaluation.h"
+#include "train/fields.h"
 #include "train/run/provenance.h"
 #include "train/units.h"
 
@@ -106,42 +105,39 @@ LoadedRun load_run_with_window(const Call& call, const Given& given) {
   return run;
 }
 
-// The result; `change` is what the cache's type changed of the loss, if it was rounded.
-nlohmann::ordered_json json_of(const Evaluation& result, const Corpus& text, const ModelPlan& plan,
-                               const Given& given, std::optional<double> change) {
+// Prints the result; `change` is what the cache's type changed of the loss, if it was rounded.
+int print(const Call& call, const Given& given, const Evaluation& result, const Corpus& text,
+          const ModelPlan& plan, std::optional<double> change) {
+  const CacheRounding rounding = read_rounding(given);
+  const std::string unit = text.unit();
+  const double bits = result.loss / std::numbers::ln2;
   nlohmann::ordered_json json = {
       {"loss", result.loss},
-      {"unit", text.unit()},
-      {std::string("bits_per_") + text.unit(), result.loss / std::numbers::ln2},
+      {"unit", unit},
+      {"bits_per_" + unit, bits},
       {"accuracy", result.accuracy},
       {"characters", result.characters},
       {"cache_dtype", given.text("cache-dtype")},
-      {"cache_bytes_per_token", kv_cache_bytes_per_token(plan, read_rounding(given))},
+      {"cache_bytes_per_token", kv_cache_bytes_per_token(plan, rounding)},
       {"precision", given.text("precision")},
       {"window", windows(plan)},
       {"loss_by_position", json_of(result.loss_by_position)}};
-  if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
-  if (text.baselines) json["answer_baselines"] = json_of(text.baselines);
-  if (result.attention_entropy) json["attention_entropy"] = *result.attention_entropy;
-  if (change) json["loss_change"] = *change;
-  return json;
-}
-
-// Prints what json_of holds, for people.
-void print(const Evaluation& result, const Corpus& text, Index context,
-           std::optional<double> change) {
-  const char* const unit = text.unit();
-  std::printf("%s: %s\n", text.name.c_str(), counted(result.characters, unit).c_str());
-  std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n", result.loss, unit,
-              result.loss / std::numbers::ln2, 100 * result.accuracy);
-  const Index longest = std::min(context, std::ssize(text.validation.tokens) - 1);  // window
-  std::printf("%s", loss_by_position_line(result.loss_by_position, longest).c_str());
-  std::printf("%s", answers_line(result, text.baselines, text.stories_fit(context)).c_str());
-  if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
-    std::printf("note: %s\n", note.c_str());
+  FieldWriter{json}(Presence::known, "answer_accuracy", result.answer_accuracy, "answer_baselines",
+                    text.baselines, "attention_entropy", result.attention_entropy, "loss_change",
+                    change);
+  const Index longest = std::min(plan->context, std::ssize(text.validation.tokens) - 1);  // window
+  std::string lines = text.name + ": " + counted(result.characters, unit) +
+                      formatted("\nloss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n",
+                                result.loss, unit.c_str(), bits, 100 * result.accuracy) +
+                      loss_by_position_line(result.loss_by_position, longest) +
+                      answers_line(result, text.baselines, text.stories_fit(plan->context)) +
+                      note_line(cut_stories_note(text.longest_story, plan->context));
   if (result.attention_entropy)
-    std::printf("entropy of attention %.3f nats\n", *result.attention_entropy);
-  if (change) std::printf("the cache's type changes the loss by %+.6f\n", *change);
+    lines += formatted("entropy of attention %.3f nats\n", *result.attention_entropy);
+  if (change)
+    lines += formatted("the cache's type changes the loss by %+.6f\n", *change) +
+             cache_bytes_text(plan, rounding) + "\n";
+  return print_result(call.format, json, json, lines);
 }
 
 int eval_command(const Call& call) {
@@ -177,12 +173,7 @@ int eval_command(const Call& call) {
     result.attention_entropy = exact.attention_entropy;
     change = result.loss - exact.loss;
   }
-  const ModelPlan& plan = run.model->plan();
-  const nlohmann::ordered_json json = json_of(result, text, plan, given, change);
-  if (print_data(call.format, json, json)) return 0;
-  print(result, text, plan->context, change);
-  if (change) std::printf("%s\n", cache_bytes_text(plan, rounding).c_str());
-  return 0;
+  return print(call, given, result, text, run.model->plan(), change);
 }
 
 }  // namespace

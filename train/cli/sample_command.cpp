@@ -127,18 +127,14 @@ int sample_command(const Call& call) {
         std::cout << std::exchange(before, "") << run.vocabulary.decode(std::span(&token, 1))
                   << std::flush;
       });
+  std::string text = stream ? "\n" : "";
+  for (std::size_t i = 0; !stream && i < result.texts.size(); ++i)
+    text += "--- " + std::to_string(i + 1) + "\n" + begun + run.vocabulary.decode(result.texts[i]) +
+            "\n";
   const nlohmann::ordered_json json = json_of(result, run, options);
-  if (print_data(call.format, json, json)) return 0;
-  if (stream) {
-    std::cout << '\n';
-  } else {
-    for (std::size_t i = 0; i < result.texts.size(); ++i) {
-      std::cout << "--- " << i + 1 << '\n'
-                << begun << run.vocabulary.decode(result.texts[i]) << '\n';
-    }
-  }
-  if (const CacheRounding& rounding = options.decode.rounding; rounding.rounds())
-    tell(cache_bytes_text(plan, rounding));
+  print_result(call.format, json, json, text);
+  const CacheRounding& rounding = options.decode.rounding;
+  if (call.format == Format::text && rounding.rounds()) tell(cache_bytes_text(plan, rounding));
   return 0;
 }
 

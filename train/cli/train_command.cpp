@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <future>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -16,6 +15,7 @@
 #include "train/cli/from_run.h"
 #include "train/cli/progress.h"
 #include "train/cli/training_flags.h"
+#include "train/fields.h"
 #include "train/interrupt.h"
 #include "train/run/folder.h"
 #include "train/run/loaded.h"
@@ -28,6 +28,8 @@
 namespace headcount {
 
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 constexpr double kSampleTemperature = 0.8;
 
@@ -169,13 +171,12 @@ TrainingOutcome train(const CommandLine& line, Job& job, ProgressMode shown,
 }
 
 // The result of a finished run.
-nlohmann::ordered_json json_of(const Job& job, const TrainingOutcome& outcome,
-                               const TrainingProfile* profile) {
+Json json_of(const Job& job, const TrainingOutcome& outcome, const TrainingProfile* profile) {
   const TrainOptions& options = job.options;
   const Corpus& corpus = job.corpus;
   // Shards that are profiled run on one thread.
   const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
-  nlohmann::ordered_json result = {
+  Json result = {
       {"attention", options.model->attention},
       {"params", job.learner.model->parameters().element_count()},
       {"val_loss", outcome.validation.loss},
@@ -190,62 +191,65 @@ nlohmann::ordered_json json_of(const Job& job, const TrainingOutcome& outcome,
       {"data_sha256", corpus.sha256},
       {"val_accuracy", outcome.validation.accuracy},
       {"run", job.folder->path().string()}};
-  if (const auto& accuracy = outcome.validation.answer_accuracy)
-    result["val_answer_accuracy"] = *accuracy;
-  if (corpus.baselines) result["answer_baselines"] = json_of(corpus.baselines);
-  if (options.stops_when_learned())
-    result["learned_at"] =
-        outcome.learned_at ? nlohmann::json(*outcome.learned_at) : nlohmann::json();
-  if (options.stop_after > 0) {
-    result.update({{"stopped", outcome.stopped},
-                   {"best_step", outcome.best.step},
-                   {"best_val_loss", outcome.best.loss}});
-  }
-  if (corpus.entropy_per_character && corpus.stories_fit(options.model->context))
-    result["entropy_per_character"] = *corpus.entropy_per_character;
+  FieldWriter io{result};
+  io(Presence::known, "val_answer_accuracy", outcome.validation.answer_accuracy, "answer_baselines",
+     corpus.baselines);
+  if (options.stops_when_learned()) io({}, "learned_at", outcome.learned_at);
+  if (options.stop_after > 0)
+    io({}, "stopped", outcome.stopped, "best_step", outcome.best.step, "best_val_loss",
+       outcome.best.loss);
+  if (corpus.stories_fit(options.model->context))
+    io(Presence::known, "entropy_per_character", corpus.entropy_per_character);
   if (profile != nullptr) result["profile"] = to_json(*profile);
   return result;
 }
 
-// Says the result to people.
-void print(const nlohmann::ordered_json& result, const Job& job, const TrainingOutcome& outcome) {
+// The result for people.
+std::string text_of(const Json& result, const Job& job, const TrainingOutcome& outcome) {
   const Evaluation& validation = outcome.validation;
   const ModelPlan& model = job.options.model;
   const Corpus& corpus = job.corpus;
-  const auto text = [&](const char* key) { return result[key].dump(); };
-  std::printf("%s: %s parameters, %s bytes of KV cache per token at %td tokens\n",
-              model->attention.c_str(), text("params").c_str(),
-              text("kv_cache_bytes_per_token").c_str(), model->context);
-  std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n", validation.loss,
-              corpus.unit(), validation.characters, corpus.unit(), 100 * validation.accuracy);
+  const auto number = [&](const char* key) { return result[key].dump(); };
+  std::string text = model->attention + ": " + number("params") + " parameters, " +
+                     number("kv_cache_bytes_per_token") +
+                     formatted(" bytes of KV cache per token at %td tokens\n", model->context) +
+                     formatted("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",
+                               validation.loss, corpus.unit(), validation.characters, corpus.unit(),
+                               100 * validation.accuracy);
   if (result.contains("entropy_per_character"))
-    std::printf("best possible loss on this text %.4f\n", *corpus.entropy_per_character);
-  std::cout << answers_line(validation, corpus.baselines, corpus.stories_fit(model->context));
-  std::vector<std::string> notes = attention_notes(model);
-  notes.push_back(cut_stories_note(corpus.longest_story, model->context));
-  notes.push_back(hugging_face_note(model));
-  for (const std::string& note : notes) {
-    if (!note.empty()) std::printf("note: %s\n", as_flags(note).c_str());
-  }
+    text += formatted("best possible loss on this text %.4f\n", *corpus.entropy_per_character);
+  text += answers_line(validation, corpus.baselines, corpus.stories_fit(model->context));
+  for (const std::string& note : attention_notes(model)) text += note_line(note);
+  text += note_line(cut_stories_note(corpus.longest_story, model->context)) +
+          note_line(hugging_face_note(model));
   if (outcome.learned_at) {
-    std::printf("learned at step %td of %td, where the run ends\n", *outcome.learned_at,
-                job.options.steps);
+    text += formatted("learned at step %td of %td, where the run ends\n", *outcome.learned_at,
+                      job.options.steps);
   } else if (outcome.stopped) {
-    std::printf(
+    text += formatted(
         "stopped at step %td of %td: no new lowest validation loss in %td evaluations; the lowest, "
         "%.4f, is that of step %td (sample --best)\n",
         outcome.last.step, job.options.steps, job.options.stop_after, outcome.best.loss,
         outcome.best.step);
   }
-  std::printf("%td steps, ", outcome.last.step);
-  if (outcome.step_milliseconds.empty()) {
-    std::printf("all of an earlier start");
-  } else {
-    std::printf("median %.1f ms a step, %.0f tokens/s on %s", outcome.median_milliseconds(),
-                result["tokens_per_second"].get<double>(),
-                counted(result["threads"], "thread").c_str());
-  }
-  std::printf("\nrun folder %s\n", job.folder->path().c_str());
+  text += number("steps") + " steps, ";
+  text += outcome.step_milliseconds.empty()
+              ? "all of an earlier start"
+              : formatted("median %.1f ms a step, %.0f tokens/s on ", outcome.median_milliseconds(),
+                          result["tokens_per_second"].get<double>()) +
+                    counted(result["threads"], "thread");
+  return text + "\nrun folder " + job.folder->path().string() + "\n";
+}
+
+// What the model writes or, if only answers were learned, and the rest of a sample is noise,
+// answers.
+std::string example_of(const Job& job, const std::string& sample, const std::string& sample_file) {
+  constexpr Index kShown = 3;
+  return job.corpus.only_answers ? "\nquestions (more by headcount ask --from " +
+                                       shell_word(job.folder->path().string()) + "):\n" +
+                                       questions_text(*job.learner.model, job.corpus, kShown)
+                                 : "\nsample, temperature " + shortest_text(kSampleTemperature) +
+                                       " (" + sample_file + "):\n" + sample + "\n";
 }
 
 int train_command(const Call& call) {
@@ -285,22 +289,11 @@ int train_command(const Call& call) {
   const std::filesystem::path sample_file = job.folder->sample(outcome.last.step);
   const std::string sample = write_sample(
       *job.learner.model, job.corpus, story_opening(job.options), job.options.seed, sample_file);
-  const nlohmann::ordered_json result = json_of(job, outcome, profile);
-  if (print_data(call.format, result, result)) return 0;
-  print(result, job, outcome);
-  if (profile != nullptr) std::cout << "\n" << table(*profile);
-  // If answers alone were learned, the rest of a sample is noise.
-  if (job.corpus.only_answers) {
-    constexpr Index kShown = 3;
-    std::cout << "\nquestions (more by headcount ask --from "
-              << shell_word(job.folder->path().string()) << "):\n";
-    print_questions(*job.learner.model, job.corpus, kShown);
-  } else {
-    std::cout << "\nsample, temperature " << kSampleTemperature << " (" << sample_file.string()
-              << "):\n"
-              << sample << '\n';
-  }
-  return 0;
+  const Json result = json_of(job, outcome, profile);
+  return print_result(call.format, result, result,
+                      text_of(result, job, outcome) +
+                          (profile != nullptr ? "\n" + table(*profile) : "") +
+                          example_of(job, sample, sample_file.string()));
 }
 
 }  // namespace
