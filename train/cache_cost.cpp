@@ -68,156 +68,178 @@ ModelCache with_attention(const std::string& attention, const ModelCache& cache,
   }
 }
 
+// A cache, and what is asked of it.
+class CacheCost {
+ public:
+  CacheCost(const ModelCache& cache, const CostQuestion& question)
+      : cache_(cache), shard_(cache.of_shard(question.shards)), question_(question) {
+    for (const std::string& attention : question.attentions)
+      others_.push_back({attention, with_attention(attention, cache, question.rounding)});
+  }
+
+  std::string text(Format format) const {
+    const auto of_token = [&](const ModelCache& cache) {
+      return binary_text(cache.bytes_per_token(question_.rounding)) + " a token";
+    };
+    const char* const end = format == Format::markdown ? "  \n" : "\n";  // of a line in a paragraph
+    const bool windows = cache_.numbers(1).windowed.value() > 0;
+    std::string text = cache_.type + ", " + counted(std::ssize(cache_.layers), "layer") + "; " +
+                       of_token(cache_) + (windows ? " before windows are full" : "") + end;
+    if (cache_.has_latents())
+      text +=
+          "latents as published; engines that expand them to keys and values of all heads keep " +
+          of_token(cache_.expanded()) + end;
+    text += "cached rows take " + stored_text(question_.rounding, cache_.unrounded) + "\n\n" +
+            text_table(layer_columns(), groups_of(cache_), format) + '\n' +
+            text_table(columns(), question_.contexts, format);
+    if (const auto context = state_context())
+      text += "\nfrom a context of " + counted(*context, "token") +
+              " on, the state of a layer takes no more bytes than the rows of another\n";
+    return text + (question_.memory ? '\n' + memory_text(end) + '\n' : "");
+  }
+
+  Json json() const {
+    const CacheSizes numbers = cache_.numbers(question_.contexts.front());
+    Json result = {{"model_type", cache_.type},
+                   {"cache_dtype", question_.rounding.text()},
+                   {"cache_numbers",
+                    {{"total", numbers.total().value()},
+                     {"growing", numbers.growing.value()},
+                     {"windowed", numbers.windowed.value()},
+                     {"once", numbers.once.value()}}},
+                   {"layers", json_rows(layer_columns(), groups_of(cache_))},
+                   {"contexts", json_rows(columns(), question_.contexts)}};
+    if (cache_.has_latents()) {
+      result["numbers_per_token"] = json_number(cache_.per_token());
+      result["expanded_numbers_per_token"] = json_number(cache_.expanded().per_token());
+    }
+    if (const auto context = state_context()) result["state_context"] = *context;
+    if (question_.weights) result["weight_bytes"] = json_number(*question_.weights);
+    if (question_.memory) result["longest_context"] = longest_context();
+    return result;
+  }
+
+  Json figures() const {
+    const std::string part = question_.shards > 1 ? ", 1/" + std::to_string(question_.shards) : "";
+    std::vector<NamedCache> caches = {{cache_.type + part, shard_}};
+    caches.insert(caches.end(), others_.begin(), others_.end());
+    std::optional<Room> room;
+    if (question_.memory)
+      room = {free(), question_.weights ? binary_text(free()) + " beside the weights"
+                                        : binary_text(*question_.memory) + " of memory"};
+    return cost_figures(caches, question_.rounding, question_.contexts, question_.batch, room);
+  }
+
+ private:
+  // Of one sequence.
+  double bytes(const ModelCache& cache, Index context) const {
+    return static_cast<double>(cache.bytes(context, question_.rounding).total().value());
+  }
+
+  // Bytes for caches.
+  double free() const {
+    return std::max(0.0, question_.memory.value_or(0) -
+                             question_.weights.value_or(0) / static_cast<double>(question_.shards));
+  }
+
+  // Tokens that `batch` sequences may have; kAny if all fit.
+  Index longest_context() const {
+    const auto fit = [&](Index tokens) {
+      return bytes(shard_, tokens) * static_cast<double>(question_.batch) <= free();
+    };
+    if (fit(kAny)) return kAny;
+    Index fits = 0, too_long = kAny;
+    while (too_long - fits > 1) {
+      const Index middle = fits + (too_long - fits) / 2;
+      (fit(middle) ? fits : too_long) = middle;
+    }
+    return fits;
+  }
+
+  // The context from which on the rows in a layer take as many bytes as a layer's state; none if
+  // the model has not both.
+  std::optional<Index> state_context() const {
+    double row = 0, state = 0;
+    for (const CachedLayer& layer : cache_.layers) {
+      double rows = 0, once = 0;
+      for (const Kept& kept : layer.parts) {
+        const double bytes = static_cast<double>(kept.numbers()) *
+                             bytes_of_number(kept, question_.rounding) /
+                             static_cast<double>(std::max<Index>(1, kept.block));
+        if (!layer.is_windowed(kept)) (kept.per_sequence ? once : rows) += bytes;
+      }
+      row = std::max(row, rows);
+      state = std::max(state, once);
+    }
+    if (row == 0 || state == 0) return {};
+    return static_cast<Index>(std::ceil(state / row));
+  }
+
+  // Of a context.
+  std::vector<Column<Index>> columns() const {
+    std::vector<Column<Index>> all = {
+        {"context", "context", {}, [](Index context) { return Json(context); }, false, 9}};
+    const auto add = [&](const std::string& heading, const std::string& key, auto of) {
+      all.push_back(number_column<Index>(
+          heading, key, [of](Index context) { return json_number(of(context)); }, binary_text));
+    };
+    const auto add_part = [&](const char* heading, const char* key, Count CacheSizes::*part) {
+      add(heading, key, [this, part](Index context) {
+        return static_cast<double>((cache_.bytes(context, question_.rounding).*part).value());
+      });
+    };
+    const auto add_total = [&](const std::string& heading, const std::string& key,
+                               const ModelCache& cache, Index sequences = 1) {
+      add(heading, key, [this, cache, sequences](Index context) {
+        return static_cast<double>(sequences) * bytes(cache, context);
+      });
+    };
+    add_part("rows of\nall tokens", "growing_bytes", &CacheSizes::growing);
+    add_part("of windows", "windowed_bytes", &CacheSizes::windowed);
+    add_part("once a\nsequence", "once_bytes", &CacheSizes::once);
+    add_total("one\nsequence", "cache_bytes", cache_);
+    if (cache_.has_latents()) add_total("latents\nexpanded", "expanded_bytes", cache_.expanded());
+    if (question_.batch > 1)
+      add_total(std::to_string(question_.batch) + "\nsequences", "batch_bytes", cache_,
+                question_.batch);
+    if (question_.shards > 1)
+      add_total("on each of\n" + std::to_string(question_.shards) + " GPUs", "shard_bytes", shard_);
+    if (question_.memory && bytes(shard_, question_.contexts.front()) > 0)
+      all.push_back({"batch\nthat fits", "batch_that_fits", {}, [this](Index context) {
+                       const double fit = std::min(free() / bytes(shard_, context), 1e15);
+                       return Json(static_cast<std::int64_t>(fit));
+                     }});
+    for (const auto& [attention, cache] : others_)
+      add_total("if " + attention, "if_" + attention, cache);
+    return all;
+  }
+
+  // Ends all lines but the last one by `end`.
+  std::string memory_text(const char* end) const {
+    const std::string on_each =
+        question_.shards > 1 ? " on each of " + std::to_string(question_.shards) + " GPUs" : "";
+    std::string text = binary_text(*question_.memory) + " of memory" + on_each + ", ";
+    text += question_.weights
+                ? binary_text(*question_.memory - free()) + " of them for weights"
+                : std::string("weights left out (no model.safetensors beside the file)");
+    text += end + ("longest context of " + counted(question_.batch, "sequence")) + ": ";
+    if (free() <= 0) return text + "none, the weights do not fit";
+    const Index longest = longest_context();
+    return text + (longest == kAny ? "any" : counted(longest, "token"));
+  }
+
+  static constexpr Index kAny = 2'147'483'647;  // no model has as many positions
+  ModelCache cache_, shard_;
+  CostQuestion question_;
+  std::vector<NamedCache> others_;
+};
+
 }  // namespace
 
-ConfigCost::ConfigCost(ModelCache cache, CostQuestion question)
-    : cache_(std::move(cache)),
-      shard_(cache_.of_shard(question.shards)),
-      question_(std::move(question)) {
-  for (const std::string& attention : question_.attentions)
-    others_.push_back({attention, with_attention(attention, cache_, question_.rounding)});
-}
-
-double ConfigCost::bytes(const ModelCache& cache, Index context) const {
-  return static_cast<double>(cache.bytes(context, question_.rounding).total().value());
-}
-
-double ConfigCost::free() const {
-  return std::max(0.0, question_.memory.value_or(0) -
-                           question_.weights.value_or(0) / static_cast<double>(question_.shards));
-}
-
-Index ConfigCost::longest_context() const {
-  const auto fit = [&](Index tokens) {
-    return bytes(shard_, tokens) * static_cast<double>(question_.batch) <= free();
-  };
-  if (fit(kAny)) return kAny;
-  Index fits = 0, too_long = kAny;
-  while (too_long - fits > 1) {
-    const Index middle = fits + (too_long - fits) / 2;
-    (fit(middle) ? fits : too_long) = middle;
-  }
-  return fits;
-}
-
-std::optional<Index> ConfigCost::state_context() const {
-  double row = 0, state = 0;
-  for (const CachedLayer& layer : cache_.layers) {
-    double rows = 0, once = 0;
-    for (const Kept& kept : layer.parts) {
-      const double bytes = static_cast<double>(kept.numbers()) *
-                           bytes_of_number(kept, question_.rounding) /
-                           static_cast<double>(std::max<Index>(1, kept.block));
-      if (!layer.is_windowed(kept)) (kept.per_sequence ? once : rows) += bytes;
-    }
-    row = std::max(row, rows);
-    state = std::max(state, once);
-  }
-  if (row == 0 || state == 0) return {};
-  return static_cast<Index>(std::ceil(state / row));
-}
-
-std::vector<Column<Index>> ConfigCost::columns() const {
-  std::vector<Column<Index>> all = {
-      {"context", "context", {}, [](Index context) { return Json(context); }, false, 9}};
-  const auto add = [&](const std::string& heading, const std::string& key, auto of) {
-    all.push_back(number_column<Index>(
-        heading, key, [of](Index context) { return json_number(of(context)); }, binary_text));
-  };
-  const auto add_part = [&](const char* heading, const char* key, Count CacheSizes::*part) {
-    add(heading, key, [this, part](Index context) {
-      return static_cast<double>((cache_.bytes(context, question_.rounding).*part).value());
-    });
-  };
-  const auto add_total = [&](const std::string& heading, const std::string& key,
-                             const ModelCache& cache, Index sequences = 1) {
-    add(heading, key, [this, cache, sequences](Index context) {
-      return static_cast<double>(sequences) * bytes(cache, context);
-    });
-  };
-  add_part("rows of\nall tokens", "growing_bytes", &CacheSizes::growing);
-  add_part("of windows", "windowed_bytes", &CacheSizes::windowed);
-  add_part("once a\nsequence", "once_bytes", &CacheSizes::once);
-  add_total("one\nsequence", "cache_bytes", cache_);
-  if (cache_.has_latents()) add_total("latents\nexpanded", "expanded_bytes", cache_.expanded());
-  if (question_.batch > 1)
-    add_total(std::to_string(question_.batch) + "\nsequences", "batch_bytes", cache_,
-              question_.batch);
-  if (question_.shards > 1)
-    add_total("on each of\n" + std::to_string(question_.shards) + " GPUs", "shard_bytes", shard_);
-  if (question_.memory && bytes(shard_, question_.contexts.front()) > 0)
-    all.push_back({"batch\nthat fits", "batch_that_fits", {}, [this](Index context) {
-                     const double fit = std::min(free() / bytes(shard_, context), 1e15);
-                     return Json(static_cast<std::int64_t>(fit));
-                   }});
-  for (const auto& [attention, cache] : others_)
-    add_total("if " + attention, "if_" + attention, cache);
-  return all;
-}
-
-Json ConfigCost::json() const {
-  const CacheSizes numbers = cache_.numbers(question_.contexts.front());
-  Json result = {{"model_type", cache_.type},
-                 {"cache_dtype", question_.rounding.text()},
-                 {"cache_numbers",
-                  {{"total", numbers.total().value()},
-                   {"growing", numbers.growing.value()},
-                   {"windowed", numbers.windowed.value()},
-                   {"once", numbers.once.value()}}},
-                 {"layers", json_rows(layer_columns(), groups_of(cache_))},
-                 {"contexts", json_rows(columns(), question_.contexts)}};
-  if (cache_.has_latents()) {
-    result["numbers_per_token"] = json_number(cache_.per_token());
-    result["expanded_numbers_per_token"] = json_number(cache_.expanded().per_token());
-  }
-  if (const auto context = state_context()) result["state_context"] = *context;
-  if (question_.weights) result["weight_bytes"] = json_number(*question_.weights);
-  if (question_.memory) result["longest_context"] = longest_context();
-  return result;
-}
-
-std::string ConfigCost::text(Format format) const {
-  const auto of_token = [&](const ModelCache& cache) {
-    return binary_text(cache.bytes_per_token(question_.rounding)) + " a token";
-  };
-  const char* const end = format == Format::markdown ? "  \n" : "\n";  // of a line in a paragraph
-  const bool windows = cache_.numbers(1).windowed.value() > 0;
-  std::string text = cache_.type + ", " + counted(std::ssize(cache_.layers), "layer") + "; " +
-                     of_token(cache_) + (windows ? " before windows are full" : "") + end;
-  if (cache_.has_latents())
-    text += "latents as published; engines that expand them to keys and values of all heads keep " +
-            of_token(cache_.expanded()) + end;
-  text += "cached rows take " + stored_text(question_.rounding, cache_.unrounded) + "\n\n" +
-          text_table(layer_columns(), groups_of(cache_), format) + '\n' +
-          text_table(columns(), question_.contexts, format);
-  if (const auto context = state_context())
-    text += "\nfrom a context of " + counted(*context, "token") +
-            " on, the state of a layer takes no more bytes than the rows of another\n";
-  return text + (question_.memory ? '\n' + memory_text(end) + '\n' : "");
-}
-
-std::string ConfigCost::memory_text(const char* end) const {
-  const std::string on_each =
-      question_.shards > 1 ? " on each of " + std::to_string(question_.shards) + " GPUs" : "";
-  std::string text = binary_text(*question_.memory) + " of memory" + on_each + ", ";
-  text += question_.weights
-              ? binary_text(*question_.memory - free()) + " of them for weights"
-              : std::string("weights left out (no model.safetensors beside the file)");
-  text += end + ("longest context of " + counted(question_.batch, "sequence")) + ": ";
-  if (free() <= 0) return text + "none, the weights do not fit";
-  const Index longest = longest_context();
-  return text + (longest == kAny ? "any" : counted(longest, "token"));
-}
-
-Json ConfigCost::figures() const {
-  const std::string part = question_.shards > 1 ? ", 1/" + std::to_string(question_.shards) : "";
-  std::vector<NamedCache> caches = {{cache_.type + part, shard_}};
-  caches.insert(caches.end(), others_.begin(), others_.end());
-  std::optional<Room> room;
-  if (question_.memory)
-    room = {free(), question_.weights ? binary_text(free()) + " beside the weights"
-                                      : binary_text(*question_.memory) + " of memory"};
-  return cost_figures(caches, question_.rounding, question_.contexts, question_.batch, room);
+CostAnswer cost_of_cache(const ModelCache& cache, const CostQuestion& question) {
+  const CacheCost cost(cache, question);
+  const Json json = cost.json();
+  return {[=](Format format) { return cost.text(format); }, json, json["contexts"], cost.figures()};
 }
 
 }  // namespace headcount

@@ -24,33 +24,16 @@ struct CostQuestion {
   std::vector<std::string> attentions;  ///< values of `attention` to compare the model's with
 };
 
-/// Answers to a question.
-class ConfigCost {
- public:
-  /// Throws SettingError for attentions that do not fit the model.
-  ConfigCost(ModelCache cache, CostQuestion question);
-
-  /// Tables with sentences, as text or as Markdown.
-  std::string text(Format format) const;
-  nlohmann::ordered_json json() const;
-  /// What train/view/cost.js draws.
-  nlohmann::ordered_json figures() const;
-
- private:
-  double bytes(const ModelCache& cache, Index context) const;  // of one sequence
-  double free() const;                                         // bytes for caches
-  Index longest_context() const;  // tokens that `batch` sequences may have; kAny if all fit
-  std::string memory_text(const char* end) const;  // ends all lines but the last one
-  std::vector<Column<Index>> columns() const;      // of a context
-  // The context from which on the rows in a layer take as many bytes as a layer's state; none if
-  // the model has not both.
-  std::optional<Index> state_context() const;
-
-  static constexpr Index kAny = 2'147'483'647;  // no model has as many positions
-  ModelCache cache_, shard_;
-  CostQuestion question_;
-  std::vector<NamedCache> others_;
+/// What `headcount cost` says.
+struct CostAnswer {
+  std::function<std::string(Format)> text;  ///< tables with sentences, as text or as Markdown
+  nlohmann::ordered_json json, rows;        ///< for programs; of it, the rows of a table
+  nlohmann::ordered_json figures = {};      ///< what train/view/cost.js draws
+  std::string title = {};                   ///< of a page
 };
+
+/// Answers a question about a cache. Throws SettingError for attentions that do not fit the model.
+CostAnswer cost_of_cache(const ModelCache& cache, const CostQuestion& question);
 
 /// Column of a number, `value` of a row, which `text` words for people.
 template <class Row>

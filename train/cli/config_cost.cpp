@@ -132,7 +132,7 @@ CostAnswer costs_of_released_models() {
           binary_text),
       {"source", "source", {}, [](const Row& row) { return Json(row.model->source); }, true}};
   const Json all = json_rows(columns, rows);
-  return {"", [=](Format shape) { return text_table(columns, rows, shape); }, all, all};
+  return {[=](Format shape) { return text_table(columns, rows, shape); }, all, all};
 }
 
 CostAnswer cost_of_config(const CommandLine& line) {
@@ -150,11 +150,9 @@ CostAnswer cost_of_config(const CommandLine& line) {
   CostQuestion question = question_of(line, cache.context);
   question.weights = weight_bytes(path);
   cache.require_fit(question.rounding);
-  const ConfigCost cost(cache, std::move(question));
-  const Json json = cost.json();
-  return {"KV cache of " + (path == "-" ? cache.type : path),
-          [cost](Format format) { return cost.text(format); }, json, json["contexts"],
-          cost.figures()};
+  CostAnswer answer = cost_of_cache(cache, question);
+  answer.title = "KV cache of " + (path == "-" ? cache.type : path);
+  return answer;
 }
 
 }  // namespace headcount

@@ -226,11 +226,11 @@ CostAnswer costs_of_attentions(const Call& call) {
   const AttentionKind* const asked =
       parse_attention_spec(given.text("attention")).cycle.front().kind;
   const Json json = json_of(rows, config.layers, config.context, rounding);
-  return {"KV cache of each attention in " + line.get("preset", line.get("from", "these sizes")),
-          [=, width = table_width(line)](Format shape) {
+  return {[=, width = table_width(line)](Format shape) {
             return tables(rows, config, stored_text(rounding), origin, asked, shape, width);
           },
-          json, json["rows"], figures_of(rows, config.context, rounding)};
+          json, json["rows"], figures_of(rows, config.context, rounding),
+          "KV cache of each attention in " + line.get("preset", line.get("from", "these sizes"))};
 }
 
 int cost_command(const Call& call) {

@@ -62,11 +62,11 @@ Json model_cost_json(const nlohmann::json& request) {
   question.contexts = {whole_number(request, "context")};
   if (const std::string memory = request.value("memory", ""); !memory.empty())
     question.memory = bytes_named("memory", memory);
-  const ConfigCost cost(
+  const CostAnswer cost = cost_of_cache(
       request.contains("kv_heads") ? own.with_kv_heads(whole_number(request, "kv_heads")) : own,
       question);
   return {{"text", cost.text(Format::text)},
-          {"figures", cost.figures()},
+          {"figures", cost.figures},
           {"kv_heads", own.kv_heads()},
           {"heads", own.heads},
           {"context", own.context}};
