@@ -21,19 +21,54 @@ std::string markdown_cell(std::string_view text) {
   return cell;
 }
 
-// The cells become those of a table in Markdown: one heading, the line below it, the rows.
-TextColumn markdown_column(const TextColumn& column, std::size_t headings) {
-  TextColumn out{{""}, column.words};
-  for (std::size_t i = 0; i < column.cells.size(); ++i) {
-    const std::string cell = markdown_cell(column.cells[i]);
-    if (i >= headings) {
-      out.cells.push_back(cell);
-    } else if (!cell.empty()) {
-      out.cells.front() += (out.cells.front().empty() ? "" : " ") + cell;
+std::string in_one_line(std::string heading) {
+  std::ranges::replace(heading, '\n', ' ');
+  return heading;
+}
+
+std::string side_by_side(const std::vector<TextColumn>& columns) {
+  std::size_t headings = 0;  // lines
+  for (const TextColumn& column : columns)
+    headings = std::max(headings, split_text(column.heading, '\n').size());
+  std::vector<std::string> lines(headings + columns.front().cells.size());
+  for (const TextColumn& column : columns) {
+    const std::vector<std::string_view> heading = split_text(column.heading, '\n');
+    std::vector<std::string> cells(headings - heading.size());
+    cells.insert(cells.end(), heading.begin(), heading.end());
+    cells.insert(cells.end(), column.cells.begin(), column.cells.end());
+    std::size_t width = column.width;
+    for (const std::string& cell : cells) width = std::max(width, character_count(cell));
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const std::string space(width - character_count(cells[i]), ' ');
+      if (&column != &columns.front()) lines[i] += "  ";
+      lines[i] += column.words ? cells[i] + space : space + cells[i];
     }
   }
-  out.cells.insert(out.cells.begin() + 1, column.words ? "---" : "---:");
-  return out;
+  std::string text;
+  for (const std::string& line : lines)
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  return text;
+}
+
+// The columns between bars, whose first row is the line below the headings.
+std::string markdown(const std::vector<TextColumn>& columns) {
+  const std::size_t rows = columns.front().cells.size();
+  std::vector<TextColumn> parts = {{"|", "", std::vector<std::string>(rows + 1, "|"), true}};
+  for (const TextColumn& column : columns) {
+    TextColumn part{markdown_cell(in_one_line(column.heading)), "", {}, column.words};
+    part.cells.push_back(column.words ? "---" : "---:");
+    for (const std::string& cell : column.cells) part.cells.push_back(markdown_cell(cell));
+    parts.push_back(std::move(part));
+    parts.push_back(parts.front());
+  }
+  return side_by_side(parts);
+}
+
+std::size_t width_of(std::string_view text) {
+  std::size_t width = 0;
+  for (const std::string_view line : split_text(text, '\n'))
+    width = std::max(width, character_count(line));
+  return width;
 }
 
 }  // namespace
@@ -45,44 +80,18 @@ std::string cell_text(const nlohmann::ordered_json& value, int decimals) {
   return number_text(value, value.is_number_float() ? decimals : 0);
 }
 
-std::string laid_out(const std::vector<TextColumn>& columns, Format format, std::size_t headings) {
-  if (format == Format::markdown) {
-    const std::size_t rows = columns.front().cells.size() - headings + 2;
-    std::vector<TextColumn> parts = {{std::vector<std::string>(rows, "|"), true}};
-    for (const TextColumn& column : columns) {
-      parts.push_back(markdown_column(column, headings));
-      parts.push_back(parts.front());
-    }
-    return laid_out(parts);
+std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t width,
+                     const std::vector<std::string_view>& rare) {
+  if (format == Format::markdown) return markdown(columns);
+  std::string text = side_by_side(columns), left_out;
+  for (const std::string_view key : rare) {
+    const auto column = std::ranges::find(columns, key, &TextColumn::key);
+    if (width == 0 || column == columns.end() || width_of(text) <= width) continue;
+    left_out += (left_out.empty() ? "" : "; ") + in_one_line(column->heading);
+    columns.erase(column);
+    text = side_by_side(columns);
   }
-  std::vector<std::string> lines(columns.front().cells.size());
-  for (const TextColumn& column : columns) {
-    std::size_t width = column.width;
-    for (const std::string& cell : column.cells) width = std::max(width, character_count(cell));
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      const std::string space(width - character_count(column.cells[i]), ' ');
-      if (&column != &columns.front()) lines[i] += "  ";
-      lines[i] += column.words ? column.cells[i] + space : space + column.cells[i];
-    }
-  }
-  std::string text;
-  for (const std::string& line : lines)
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  return text;
-}
-
-std::size_t width_of(std::string_view text) {
-  std::size_t width = 0;
-  for (const std::string_view line : split_text(text, '\n'))
-    width = std::max(width, character_count(line));
-  return width;
-}
-
-std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines) {
-  const std::vector<std::string_view> parts = split_text(text, '\n');
-  std::vector<std::string> all(lines - parts.size());
-  all.insert(all.end(), parts.begin(), parts.end());
-  return all;
+  return left_out.empty() ? text : text + "left out, see --wide: " + left_out + "\n";
 }
 
 nlohmann::ordered_json json_number(double number) {

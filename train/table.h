@@ -43,20 +43,17 @@ std::vector<Column<Row>> selected(const std::vector<Column<Row>>& columns,
   return chosen;
 }
 
-/// A column of a text table.
+/// A column of a text table, its rows worded.
 struct TextColumn {
-  std::vector<std::string> cells;  ///< from the top; equally many in all columns
+  std::string heading, key;
+  std::vector<std::string> cells;
   bool words = false;
   std::size_t width = 0;
 };
 
-/// The columns side by side, two spaces apart, without spaces at the ends of lines. As Markdown,
-/// which pastes into an issue, the first `headings` cells of a column are its heading.
-std::string laid_out(const std::vector<TextColumn>& columns, Format format = Format::text,
-                     std::size_t headings = 1);
-
-/// Splits `text` into `lines` lines without line ends; missing lines are empty and come first.
-std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines);
+/// See text_table.
+std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t width,
+                     const std::vector<std::string_view>& rare);
 
 /// A number as JSON, an integer where it is whole: 64 and not 64.0.
 nlohmann::ordered_json json_number(double number);
@@ -67,49 +64,24 @@ nlohmann::ordered_json or_null(const std::optional<double>& number);
 /// that is not one word is quoted; so is empty text, which differs from null.
 std::string csv_field(const nlohmann::ordered_json& value);
 
-/// Text table: headings and one line per row. As Markdown if that is the format.
+/// Text table: headings and one line per row, with columns two spaces apart and no spaces at the
+/// ends of lines. As Markdown, which pastes into an issue, if that is the format. Text leaves out
+/// as many of the columns `rare`, the first ones first, as exceed `width`, which 0 does not limit;
+/// a line below names them, and --wide, which shows all.
 template <class Row>
 std::string text_table(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows,
-                       Format format = Format::text) {
-  std::ptrdiff_t breaks = 0;
+                       Format format = Format::text, std::size_t width = 0,
+                       const std::vector<std::string_view>& rare = {}) {
+  std::vector<TextColumn> worded;
   for (const auto& column : columns) {
-    breaks = std::max(breaks, std::ranges::count(column.heading, '\n'));
-  }
-  std::vector<TextColumn> laid;
-  for (const auto& column : columns) {
-    TextColumn& text = laid.emplace_back();
-    text.cells = lines_from_below(column.heading, static_cast<std::size_t>(breaks) + 1);
-    text.words = column.words;
-    text.width = column.width;
+    TextColumn& text =
+        worded.emplace_back(TextColumn{column.heading, column.key, {}, column.words, column.width});
     for (const Row& row : rows) {
       text.cells.push_back(column.text ? column.text(row)
                                        : cell_text(column.value(row), column.decimals));
     }
   }
-  return laid_out(laid, format, static_cast<std::size_t>(breaks) + 1);
-}
-
-/// Characters of the longest line.
-std::size_t width_of(std::string_view text);
-
-/// text_table without as many of the columns `rare`, the first ones first, as exceed `width`, which
-/// 0 does not limit. A line below names the columns that are left out, and --wide, which shows all.
-template <class Row>
-std::string narrow_table(std::vector<Column<Row>> columns, const std::vector<Row>& rows,
-                         Format format, std::size_t width,
-                         const std::vector<std::string_view>& rare) {
-  std::string text = text_table(columns, rows, format), left_out;
-  if (width == 0 || format != Format::text) return text;
-  for (const std::string_view key : rare) {
-    const auto column = std::ranges::find(columns, key, &Column<Row>::key);
-    if (column == columns.end() || width_of(text) <= width) continue;
-    std::string heading = column->heading;
-    std::ranges::replace(heading, '\n', ' ');
-    left_out += (left_out.empty() ? "" : "; ") + heading;
-    columns.erase(column);
-    text = text_table(columns, rows, format);
-  }
-  return left_out.empty() ? text : text + "left out, see --wide: " + left_out + "\n";
+  return laid_out(std::move(worded), format, width, rare);
 }
 
 /// CSV (RFC 4180, but lines end as everywhere on Unix): the keys, then one line per row.

@@ -100,9 +100,9 @@ std::string short_table(const std::vector<CostRow>& rows, const Origin& origin, 
     return chosen ? "<- " + origin.mark : "";
   };
   shown_columns.push_back({"", "origin", mark, {}, true});
-  return narrow_table(shown_columns, rows, format, width,
-                      {"decode_expansion_macs_per_layer", "prefill_attention_macs_per_layer",
-                       "linear_macs_per_token_per_layer", "params_per_layer"});
+  return text_table(shown_columns, rows, format, width,
+                    {"decode_expansion_macs_per_layer", "prefill_attention_macs_per_layer",
+                     "linear_macs_per_token_per_layer", "params_per_layer"});
 }
 
 // The cache of all layers at long contexts, for each attention: its forms have the same cache.

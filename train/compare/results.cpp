@@ -176,8 +176,8 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
     rare.insert(rare.end(), {"paired_difference_mean", "val_loss_mean"});
   }
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});
-  std::string text = narrow_table(selected(comparison_columns(result), keys), result.variants,
-                                  format, width, rare);
+  std::string text =
+      text_table(selected(comparison_columns(result), keys), result.variants, format, width, rare);
   if (format == Format::markdown) text += '\n';
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";

@@ -138,7 +138,7 @@ std::string runs_table(const Json& curves, Format format, std::size_t width) {
       return share.is_number() ? Json(100 * share.get<double>()) : share;
     });
   }
-  return narrow_table(columns, runs, format, width, {"context", "seed", "params", "attention"});
+  return text_table(columns, runs, format, width, {"context", "seed", "params", "attention"});
 }
 
 std::string curves_csv(const Json& curves) {
