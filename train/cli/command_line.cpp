@@ -175,46 +175,45 @@ std::string as_flags(std::string_view message) {
 
 namespace {
 
-// The flags as cxxopts lays them out for help.
-cxxopts::Options declared(const CommandHelp& command, const SettingList& settings,
-                          const std::vector<Flag>& flags) {
-  cxxopts::Options options("headcount " + command.name, command.summary);
-  options.custom_help("[flags]").set_width(100);
-  const std::string run = heading(Scope::run);
+// All flags of a command, those of its settings first.
+std::vector<Flag> flags_of(const SettingList& settings, const std::vector<Flag>& others) {
+  std::vector<Flag> flags;
   for (const Setting& s : settings) {
-    const auto value = cxxopts::value<std::string>();
     const std::string owners = s.only_for.empty() ? "" : joined(s.only_for) + ": ";
-    options.add_options(heading(*s.traits.scope))(
-        s.name, owners + help_text(s), s.traits.bare ? value->implicit_value("on") : value);
+    flags.push_back({s.name, owners + help_text(s), true, false, false, s.traits.bare ? "on" : "",
+                     *s.traits.scope});
   }
-  for (const Flag& f : flags) {
-    if (f.takes_value) {
-      options.add_options(run)(f.name, f.help, cxxopts::value<std::string>());
-    } else {
-      options.add_options(run)(f.name, f.help);
-    }
-  }
-  options.add_options(run)("h,help", "show the usual flags; --help all: all of them",
-                           cxxopts::value<std::string>()->implicit_value("usual"), "all");
-  return options;
+  flags.insert(flags.end(), others.begin(), others.end());
+  flags.push_back(
+      {"help", "show the usual flags; --help all: all of them", true, false, false, "usual"});
+  return flags;
 }
 
 // `all`: also of what is not usual.
 void print_help(const CommandHelp& command, SettingList settings, std::vector<Flag> flags,
                 bool all) {
-  const std::size_t known = settings.size() + flags.size();
   const auto is_rare = [&](const auto& row) {
-    return !all && !command.usual.empty() && std::ranges::count(command.usual, row.name) == 0;
+    return !all && !command.usual.empty() && row.name != "help" &&
+           std::ranges::count(command.usual, row.name) == 0;
   };
   std::erase_if(settings, is_rare);
-  std::erase_if(flags, is_rare);
-  const cxxopts::Options options = declared(command, settings, flags);
-  const std::size_t rare = known - settings.size() - flags.size();
+  const std::size_t rare = std::erase_if(flags, is_rare);
+  cxxopts::Options options("headcount " + command.name, command.summary);
+  options.custom_help("[flags]").set_width(100);
   const std::string run = heading(Scope::run);
   std::vector<std::string> groups;
-  for (const Setting& s : settings) {
-    const std::string group = heading(*s.traits.scope);
+  for (const Flag& f : flags) {
+    const std::string group = heading(f.scope);
     if (group != run && std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+    const auto value = cxxopts::value<std::string>();
+    const std::string name = f.name == "help" ? "h,help" : f.name;
+    if (!f.takes_value) {
+      options.add_options(group)(name, f.help);
+    } else {
+      options.add_options(group)(name, f.help,
+                                 f.bare.empty() ? value : value->implicit_value(f.bare),
+                                 f.name == "help" ? "all" : "");
+    }
   }
   groups.push_back(run);  // last
   std::cout << options.help(groups);
@@ -239,56 +238,51 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
-                               std::vector<Flag> flags) {
-  flags.push_back({"help", "", true});
+                               const std::vector<Flag>& others) {
+  const std::vector<Flag> flags = flags_of(settings, others);
   const std::string hint = "; see headcount " + command.name + " --help";
   std::vector<std::string> known;
-  for (const Setting& s : settings) known.push_back(s.name);
   for (const Flag& f : flags) known.push_back(f.name);
-  const auto flag_in = [&](const std::string& word) {  // its name; empty if the word is no flag
-    const std::string name = word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "";
-    return std::ranges::find(known, name) == known.end() ? "" : name;
+  const auto flag_in = [&](const std::string& word) {  // the end if the word is no flag
+    return std::ranges::find(
+        flags, word.starts_with("--") ? word.substr(2, word.find('=') - 2) : "", &Flag::name);
   };
   const auto left_out = std::ranges::find(flags, true, &Flag::left_out);
   CommandLine line;
   for (std::size_t at = 0; at < arguments.size(); ++at) {
+    const auto is_word = [&](std::size_t i) {
+      return i < arguments.size() && !arguments[i].starts_with('-');
+    };
     std::string word = arguments[at] == "-h" ? "--help" : arguments[at];
-    const bool names_flag = left_out == flags.end() || word.starts_with('-');
+    const bool names_flag = left_out == flags.end() || !is_word(at);
     if (!names_flag) word = "--" + left_out->name + "=" + word;
-    const std::string name = flag_in(word);
-    if (name.empty()) throw unknown_flag(arguments, at, known, hint);
-    const Setting* const setting = find_setting(settings, name);
-    const auto flag = std::ranges::find(flags, name, &Flag::name);
-    const bool takes_value = setting != nullptr || flag->takes_value;
-    const bool bare = name == "help" || (setting != nullptr && setting->traits.bare);
-    std::string value = bare ? (setting != nullptr ? "on" : "usual") : "";
+    const auto flag = flag_in(word);
+    if (flag == flags.end()) throw unknown_flag(arguments, at, known, hint);
+    const std::string& name = flag->name;
+    std::string value = flag->bare;
     if (const std::size_t equals = word.find('='); equals != word.npos) {
-      if (!takes_value) throw UsageError("--", name, " takes no value", hint);
+      if (!flag->takes_value) throw UsageError("--", name, " takes no value", hint);
       value = word.substr(equals + 1);
-    } else if (takes_value &&
-               (!bare || (at + 1 < arguments.size() && !arguments[at + 1].starts_with('-')))) {
+    } else if (flag->takes_value && (value.empty() || is_word(at + 1))) {
       if (++at == arguments.size())
         throw UsageError("--", name, " has no value; give it one", hint);
       value = arguments[at];
-      if (!flag_in(value).empty())
+      if (flag_in(value) != flags.end())
         throw UsageError("--", name, " has no value before ", value, "; give it one, or write --",
                          name, "=", value);
     }
-    if ((setting != nullptr || !flag->several) && line.has(name)) {
+    if (!flag->several && line.has(name)) {
       if (!names_flag) throw UsageError("'", value, "' is a word too many", hint);
       throw UsageError("--", name, " is given twice; give it once", hint);
     }
     line.given.emplace_back(name, value);
-    if (setting != nullptr || !flag->several) continue;
-    while (at + 1 < arguments.size() && !arguments[at + 1].starts_with('-'))
-      line.given.emplace_back(name, arguments[++at]);
+    while (flag->several && is_word(at + 1)) line.given.emplace_back(name, arguments[++at]);
   }
   check_paths(line);
   if (line.has("help")) {
     const std::string which = line.get("help");
     if (which != "usual" && which != "all")
       throw UsageError("--help takes no value but all, is '", which, "'", hint);
-    flags.pop_back();
     print_help(command, settings, flags, which == "all");
   }
   return line;

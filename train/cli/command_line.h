@@ -24,6 +24,8 @@ struct Flag {
   bool takes_value = false;
   bool several = false;   ///< may be given more than once, and be followed by several words
   bool left_out = false;  ///< words that follow no flag are values of this one
+  std::string bare = {};  ///< value of the flag alone; empty: it must be given one
+  Scope scope = Scope::run;
 };
 
 /// Texts for the help of a subcommand.
@@ -116,7 +118,7 @@ int print_result(Format format, const nlohmann::ordered_json& result,
 /// need.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
-                               std::vector<Flag> flags);
+                               const std::vector<Flag>& others);
 
 /// What a command is called with.
 struct Call {
