@@ -28,7 +28,7 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     computed = std::max(computed, attention_forms(attention).size());
   }
   for (std::size_t form = 0; form < forms; ++form) {
-    CostRow row{model, cache};
+    CostRow row{{}, model, cache};
     row.trained = form == 0;
     row.decodes = form + 1 == computed;
     row.layers = model->layers;
@@ -39,22 +39,22 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
       const std::string own = one.name.substr(attention.kind().name.size());
       if (suffix.find(own) == std::string::npos) suffix += own;
       const Count layers = layers_at(model, place);
-      row.costs.parameters += layers * one.parameters;
-      row.costs.linear_macs_per_token += layers * one.linear_macs_per_token;
-      row.costs.prefill_attention_macs += layers * one.prefill_macs;
-      row.costs.decode_attention_macs += layers * one.decode_macs;
-      row.costs.decode_expansion_macs += layers * one.expansion_macs;
+      row.parameters += layers * one.parameters;
+      row.linear_macs_per_token += layers * one.linear_macs_per_token;
+      row.prefill_macs += layers * one.prefill_macs;
+      row.decode_macs += layers * one.decode_macs;
+      row.expansion_macs += layers * one.expansion_macs;
       for (const Kept& kept : cache.layers[place].parts) {
         if (!kept.per_sequence && kept.block == 0)
-          row.costs.cache_elements_per_token += layers * kept.numbers();
+          row.cache_elements_per_token += layers * kept.numbers();
       }
       for (const Kept& kept : kept_by_block(*model, attention)) {
         const Count weights = layers * Count(kept.heads + 1) * kept.width;  // of a Canon layer
-        row.costs.parameters += weights;
-        row.costs.linear_macs_per_token += weights;
+        row.parameters += weights;
+        row.linear_macs_per_token += weights;
       }
     }
-    row.costs.cache_elements = cache.numbers(context).total();
+    row.cache_elements = cache.numbers(context).total();
     row.attention = model->attention + suffix;
     row.notes = attention_notes(model);
     row.cache_bytes = cache.bytes(context, rounding).total();

@@ -11,30 +11,18 @@
 
 namespace headcount {
 
-/// Costs of the attention of all layers (see attention_costs), and of their blocks' Canon layers.
-/// Layers that share another layer's cache store nothing, and a window limits the keys that are
-/// read and stored.
-struct Costs {
-  Count parameters;
-  Count linear_macs_per_token;  ///< multiply-accumulates of projections and convolutions
-  /// Scores and weighted sums of a prefill: the context times the tokens and pooled rows that a
-  /// query sees at most, so that masked pairs count. Indexers and states are included.
-  Count prefill_attention_macs;
-  Count decode_attention_macs;     ///< the same of one token at the end of the context
-  Count decode_expansion_macs;     ///< to rebuild keys and values of the context from the cache
-  Count cache_elements_per_token;  ///< of rows of single tokens, before a window is full
-  Count cache_elements;            ///< at the context
-};
-
-/// Costs of one form of an attention at a given context.
-struct CostRow {
+/// Costs at a context of the attention of all layers in one form, and of their blocks' Canon
+/// layers. Layers that share another layer's cache store nothing, and a window limits the keys that
+/// are read and stored.
+struct CostRow : Costs {
   ModelPlan model;
   ModelCache cache;
   std::string attention = {};  ///< value of the setting, with the forms: "gqa", "mla-absorbed"
   bool trained = false;        ///< true for the form that training uses
   bool decodes = false;        ///< true for the form that decoding chooses
   Index layers = 0;
-  Costs costs = {};
+  Count cache_elements_per_token = {};       ///< of rows of single tokens, before a window is full
+  Count cache_elements = {};                 ///< at the context
   Count cache_bytes = 0;                     ///< at the context, of one sequence
   std::vector<Count> long_cache_bytes = {};  ///< at each of `long_contexts()`
   std::vector<std::string> notes = {};       ///< see attention_notes

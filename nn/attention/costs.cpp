@@ -79,19 +79,18 @@ std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan, Index con
     const Observed token = observe(plan, 0, 1, Reads::tape, form),
                    prefill = observe(plan, 0, context, Reads::tape, form),
                    decode = observe(plan, context - 1, 1, Reads::cache, form);
-    all.push_back({.name = name_of(form),
-                   .parameters = token.parameters,
-                   .linear_macs_per_token =
-                       token.macs.sum().of_tokens.value() - macs_of_rows(token.macs).value(),
-                   .prefill_macs = macs_of_rows(prefill.macs),
-                   .decode_macs = macs_of_rows(decode.macs),
-                   .expansion_macs = decode.macs.sum().of_cache});
+    all.push_back({{.parameters = token.parameters,
+                    .linear_macs_per_token =
+                        token.macs.sum().of_tokens.value() - macs_of_rows(token.macs).value(),
+                    .prefill_macs = macs_of_rows(prefill.macs),
+                    .decode_macs = macs_of_rows(decode.macs),
+                    .expansion_macs = decode.macs.sum().of_cache},
+                   name_of(form)});
   }
   const auto counted = plan.kind().counted;
   if (const auto form = counted != nullptr ? counted(plan) : std::nullopt) {
     AttentionCosts costs = all.back();
     costs.name = name_of(form->name);
-    costs.computed = false;
     costs.parameters += form->parameters;
     costs.linear_macs_per_token += form->macs_per_token;
     all.push_back(std::move(costs));

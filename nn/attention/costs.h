@@ -18,10 +18,8 @@ std::vector<Kept> cache_parts(const AttentionPlan& plan);
 /// passes no values through Attention::mixed_values.
 std::optional<Shape> values_to_mix(const AttentionPlan& plan);
 
-/// Costs of one form of a layer at a context; MACs are multiply-accumulates.
-struct AttentionCosts {
-  std::string name;             ///< the kind; forms after the first add their own: "mla-absorbed"
-  bool computed = true;         ///< false for AttentionKind::counted
+/// Costs of a layer, or of the layers of a model, at a context; MACs are multiply-accumulates.
+struct Costs {
   Count parameters;             ///< biases and norms included
   Count linear_macs_per_token;  ///< of projections, convolutions and factors
   /// Scores and weighted sums of a prefill, or the updates of a state: the context times the rows
@@ -29,6 +27,10 @@ struct AttentionCosts {
   Count prefill_macs;
   Count decode_macs;     ///< the same of one token at the end of the context
   Count expansion_macs;  ///< of that token, to rebuild keys and values from the cache
+};
+/// Costs of one form of a layer.
+struct AttentionCosts : Costs {
+  std::string name;  ///< the kind; forms after the first add their own: "mla-absorbed"
 };
 /// Costs of each form of the layer, a counted one last.
 std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan, Index context);

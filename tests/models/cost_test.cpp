@@ -43,7 +43,7 @@ Table table_of(const json& settings, Index context, const CacheRounding& roundin
 }
 
 Costs costs_of(const json& settings, Index context, const std::string& attention) {
-  return table_of(settings, context).rows.at(attention).costs;
+  return table_of(settings, context).rows.at(attention);
 }
 
 json with(json settings, const json& others) {
@@ -62,13 +62,13 @@ void expect_published(const char* settings, Index context,
                       const std::vector<PublishedFigures>& rows) {
   const Table table = table_of(json::parse(settings), context);
   for (const PublishedFigures& published : rows) {
-    const Costs& costs = table.rows.at(published.attention).costs;
+    const Costs& costs = table.rows.at(published.attention);
     for (const auto& [figure, count] :
          {std::pair{published.parameters, costs.parameters},
           {published.projections, costs.linear_macs_per_token * context},
           {published.cache, costs.cache_elements},
-          {published.prefill, costs.prefill_attention_macs},
-          {published.decode, costs.decode_attention_macs}}) {
+          {published.prefill, costs.prefill_macs},
+          {published.decode, costs.decode_macs}}) {
       if (figure > 0) {
         EXPECT_EQ(count, figure) << published.attention;
       }
@@ -113,9 +113,8 @@ TEST(CostTable, HasEveryAttentionInTheRegistrysOrderInEachForm) {
 TEST(CostTable, GatesTheKindsThatThePatternGates) {
   const json pattern = {{"attention", "3*delta/gqa2"}, {"layers", 4}, {"dim", 128}};
   const Table plain = table_of(pattern, 8), gated = table_of(with(pattern, {{"gate", "on"}}), 8);
-  EXPECT_EQ(gated.rows.at("delta").costs.parameters, plain.rows.at("delta").costs.parameters);
-  EXPECT_EQ(gated.rows.at("gqa").costs.parameters,
-            plain.rows.at("gqa").costs.parameters + 4 * 128 * 128);
+  EXPECT_EQ(gated.rows.at("delta").parameters, plain.rows.at("delta").parameters);
+  EXPECT_EQ(gated.rows.at("gqa").parameters, plain.rows.at("gqa").parameters + 4 * 128 * 128);
   EXPECT_TRUE(table_of(with(pattern, {{"window", 4}}), 8).rows.contains("delta"));
 }
 
@@ -127,7 +126,7 @@ TEST(CostTable, HasAGatesMatrixAndInMergedMlaTheOneThatExpandsValues) {
   const Index gate = 64 * 4 * 8, o_proj = 64 * 4 * 8, merged_o_proj = 64 * 4 * 32;
   for (const std::string kind : {"mla", "mla-absorbed", "mla-merged"}) {
     const Index more = kind != "mla-merged" ? gate : gate + 32 * 4 * 8 + o_proj - merged_o_proj;
-    const Costs &before = plain.rows.at(kind).costs, &after = gated.rows.at(kind).costs;
+    const Costs &before = plain.rows.at(kind), &after = gated.rows.at(kind);
     EXPECT_EQ(after.parameters, before.parameters + more) << kind;
     EXPECT_EQ(after.linear_macs_per_token, before.linear_macs_per_token + more) << kind;
   }
@@ -174,8 +173,7 @@ TEST(CostsOfAPattern, AreThoseOfItsLayersAndCanonLayers) {
     const MacCounter counter;
     Tape tape(std::as_const(model).parameters());
     model.logits(tape, std::vector<std::int32_t>(kTokens), kBatch);
-    const Count macs =
-        Count(kBatch) * (costs.linear_macs_per_token * kLength + costs.prefill_attention_macs);
+    const Count macs = Count(kBatch) * (costs.linear_macs_per_token * kLength + costs.prefill_macs);
     EXPECT_EQ(counter.count() - kTokens * 24 * (7 * 3 * 10 + 3), macs.value()) << spec;
   }
 }
@@ -184,8 +182,7 @@ TEST(CostsOfAPattern, AreThoseOfItsLayersAndCanonLayers) {
 TEST(CostsOfAPattern, CountTheTokensThatWindowsShow) {
   const json config = {
       {"layers", 12}, {"dim", 32}, {"heads", 4}, {"attention", "mqa@16/share/mqa"}};
-  EXPECT_EQ(costs_of(config, 100, "mqa@16/share/mqa").decode_attention_macs,
-            2 * 4 * 8 * (8 * 16 + 4 * 100));
+  EXPECT_EQ(costs_of(config, 100, "mqa@16/share/mqa").decode_macs, 2 * 4 * 8 * (8 * 16 + 4 * 100));
 }
 
 // Expanded, k and v of all cached tokens are computed for one more, and by tpa from its factors;
@@ -197,7 +194,7 @@ TEST(CostTable, TellsTheFormsOfMlaApart) {
                                                {"mla-merged", false, false},
                                                {"tpa", true, true}}) {
     EXPECT_EQ(table.rows.at(name).decodes, decodes) << name;
-    EXPECT_EQ(table.rows.at(name).costs.decode_expansion_macs != Count(0), expands) << name;
+    EXPECT_EQ(table.rows.at(name).expansion_macs != Count(0), expands) << name;
   }
 }
 
@@ -219,7 +216,7 @@ TEST(Counts, AreExactOrErrors) {
 // Each figure alone, by sizes at which those before it still fit.
 TEST(CostTable, RefusesWhatOverflowsInsteadOfWrapping) {
   const json wide = {{"layers", 1}, {"dim", 2}, {"heads", kMega}, {"head-dim", 2}};
-  EXPECT_EQ(costs_of(wide, kMega / 2, "mha").prefill_attention_macs,
+  EXPECT_EQ(costs_of(wide, kMega / 2, "mha").prefill_macs,
             Number{1} << 60);  // 2^22 a pair, 2^19 tokens
   for (const auto& [settings, context] :
        {std::pair{R"({"dim": 2, "heads": 1048576, "head-dim": 2})", 1 << 24},
@@ -319,7 +316,7 @@ TEST(KnownModels, HaveThePublishedSizes) {
     for (std::size_t i = 0; i < 3; ++i)
       EXPECT_EQ(row.long_cache_bytes[i],
                 published.constant + published.per_token * long_contexts()[i]);
-    EXPECT_EQ(row.costs.parameters, published.attention_parameters);
+    EXPECT_EQ(row.parameters, published.attention_parameters);
   }
   for (const ReleasedModel& model : known_models()) {
     known.push_back(model.name);
@@ -335,7 +332,7 @@ TEST(KnownModels, CountWhatDeepSeekV32ReadsOfAText) {
   const CostRow row =
       table_of(known_model("deepseek-v3.2").settings, 131'072).rows.at("dsa-absorbed");
   EXPECT_TRUE(row.decodes);
-  EXPECT_EQ(row.costs.decode_attention_macs,
+  EXPECT_EQ(row.decode_macs,
             Number{61} * (131'072 * 64 * (128 + 1) + 2048 * 128 * (512 + 64 + 512)));
 }
 

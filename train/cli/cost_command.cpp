@@ -25,8 +25,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // A cost of one layer: the mean if layers differ.
-Json per_layer(const CostRow& row, Count Costs::*count) {
-  const std::int64_t total = (row.costs.*count).value();
+Json per_layer(const CostRow& row, Count CostRow::*count) {
+  const std::int64_t total = (row.*count).value();
   return total % row.layers == 0
              ? Json(total / row.layers)
              : Json(static_cast<double>(total) / static_cast<double>(row.layers));
@@ -61,20 +61,19 @@ std::vector<Column<CostRow>> columns() {
   std::vector<Column<CostRow>> all = {{"attention", "attention",
                                        [](Row row) { return shown(row.attention); },
                                        [](Row row) { return row.attention; }, true, kWidth + 2}};
-  const auto add = [&](const char* heading, const char* key, Count Costs::*count,
+  const auto add = [&](const char* heading, const char* key, Count CostRow::*count,
                        std::size_t width = kWidth) {
     all.push_back(number_column<CostRow>(
         heading, key, [=](Row row) { return per_layer(row, count); }, decimal_text, width));
   };
-  add("parameters", "params_per_layer", &Costs::parameters);
-  add("linear\nMACs/token", "linear_macs_per_token_per_layer", &Costs::linear_macs_per_token);
-  add("pairs,\nMACs of\nprefill", "prefill_attention_macs_per_layer",
-      &Costs::prefill_attention_macs);
-  add("pairs,\nMACs/new\ntoken", "decode_attention_macs_per_layer", &Costs::decode_attention_macs);
-  add("expansion\nMACs/token", "decode_expansion_macs_per_layer", &Costs::decode_expansion_macs);
+  add("parameters", "params_per_layer", &CostRow::parameters);
+  add("linear\nMACs/token", "linear_macs_per_token_per_layer", &CostRow::linear_macs_per_token);
+  add("pairs,\nMACs of\nprefill", "prefill_attention_macs_per_layer", &CostRow::prefill_macs);
+  add("pairs,\nMACs/new\ntoken", "decode_attention_macs_per_layer", &CostRow::decode_macs);
+  add("expansion\nMACs/token", "decode_expansion_macs_per_layer", &CostRow::expansion_macs);
   add("cache,\nnumbers/\ntoken", "cache_elements_per_token_per_layer",
-      &Costs::cache_elements_per_token, kWidth - 1);
-  add("", "cache_elements_per_layer", &Costs::cache_elements);
+      &CostRow::cache_elements_per_token, kWidth - 1);
+  add("", "cache_elements_per_layer", &CostRow::cache_elements);
   all.push_back(number_column<CostRow>(
       "cache,\nall layers,\nbytes", "cache_bytes", [](Row row) { return row.cache_bytes.value(); },
       binary_text, kWidth));
