@@ -242,22 +242,6 @@ std::vector<std::string> attention_notes(const ModelPlan& plan) {
   return all;
 }
 
-std::string idle_setting(const std::string& spec, const ModelPlan& model) {
-  const std::vector<LayerSpec> words = parse_attention_spec(spec).cycle;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const AttentionPlan& layer = model->cycle[i];
-    for (const auto& [name, value] : words[i].settings.items()) {
-      const Setting& setting = *find_setting(attention_settings(), name);
-      const std::optional<OnlyWhere>& where = setting.traits.only_where;
-      const std::string why = where && where->setting == "positions" && !layer.rotary
-                                  ? "rotates nothing: the layer has no rotary positions"
-                                  : setting.silenced_by(layer.values());
-      if (!why.empty()) return "`" + name + "` " + setting_text(value) + " in " + spec + " " + why;
-    }
-  }
-  return "";
-}
-
 Given for_another_attention(const Given& given) {
   Given others = given;
   const std::vector<LayerSpec> cycle = parse_attention_spec(given.text("attention")).cycle;

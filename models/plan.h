@@ -82,11 +82,6 @@ LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {}
 /// Notes on the attentions of the model (see attention_notes), each once.
 std::vector<std::string> attention_notes(const ModelPlan& plan);
 
-/// Sentence on the first setting in the words of `spec`, the attention of `model`, that has no
-/// effect on its layer, such as canon-taps in mha:canon-taps=9 without Canon layers; "" if all
-/// have one.
-std::string idle_setting(const std::string& spec, const ModelPlan& model);
-
 /// Settings of a model in `given` that another attention takes over: not those of its kind alone,
 /// nor the number in its name, nor sizes at their default, which may be another one there. Throws
 /// SettingError for an attention that cannot be parsed.

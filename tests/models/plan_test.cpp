@@ -101,23 +101,5 @@ TEST(ModelWithOtherSettings, KeepsWhatNoSettingSays) {
   EXPECT_EQ(layer.norm_epsilon, 1e-3);
 }
 
-TEST(IdleSetting, IsOneThatTheOthersOfItsLayerLeaveWithoutEffect) {
-  const auto idle = [](const std::string& spec, const char* positions = "rope") {
-    return idle_setting(spec, plan_with({{"attention", spec}, {"positions", positions}}));
-  };
-  EXPECT_EQ(idle("mha:canon-taps=9"),
-            "`canon-taps` 9 in mha:canon-taps=9 has no effect with `canon` off, which convolves "
-            "nothing");
-  EXPECT_EQ(idle("mha:canon=B:canon-taps=9"), "");
-  EXPECT_EQ(idle("mha:rope-theta=5"), "");
-  const std::string theta = "rotates nothing: the layer has no rotary positions";
-  EXPECT_TRUE(idle("mha:rope-theta=5", "none").ends_with(theta));
-  EXPECT_TRUE(idle("fox:rope-theta=5").ends_with(theta));
-  EXPECT_TRUE(idle("mha/fox:rope-theta=5").ends_with(theta));
-  EXPECT_EQ(idle("mha:rope-theta=5/fox/share"), "");
-  EXPECT_NE(idle("v4:o-rank=4:output-projection=off:head-dim=32").find("projects nothing"),
-            std::string::npos);
-}
-
 }  // namespace
 }  // namespace headcount

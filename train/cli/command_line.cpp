@@ -79,10 +79,6 @@ std::string note_line(std::string_view note) {
   return note.empty() ? "" : "note: " + as_flags(note) + '\n';
 }
 
-void refuse_idle(const std::string& sentence) {
-  if (!sentence.empty()) throw UsageError(as_flags(sentence), "; leave it out");
-}
-
 namespace {
 
 // Headings in help, in the order of scopes. Flags stand under the heading of the run.

@@ -88,9 +88,6 @@ void tell(std::string_view note);
 /// Line of text, with its newline, on a note, its settings as flags; empty without one.
 std::string note_line(std::string_view note);
 
-/// Throws UsageError with `sentence`, what `idle_setting` says of an attention, unless it is empty.
-void refuse_idle(const std::string& sentence);
-
 /// A command line as a shell takes it, for records and reports.
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments);
 

@@ -263,7 +263,7 @@ void refuse_without_effect(const CommandLine& line, const ComparisonPlan& plan) 
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : plan.variants) {
     for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);
-    refuse_idle(idle_setting(variant.spec, meant.back().model));
+    refuse_idle_words(variant.spec, *meant.back().model);
   }
   refuse_foreign(line, meant);
 }

@@ -139,7 +139,7 @@ int convert_command(const Call& call) {
     return to->settings.contains(setting.name) ? ""
                                                : no_effect(setting, "--attention " + to->attention);
   });
-  refuse_idle(idle_setting(*line.find("attention"), to));
+  refuse_idle_words(*line.find("attention"), *to);
   require_savable(to);
 
   Json result = {{"from", side(*run.model, text)}, {"to", side(*model, text)}};

@@ -259,8 +259,7 @@ int train_command(const Call& call) {
   const bool resumes = line.has("resume"), writes = ranks.rank() == 0;
   const TrainOptions options = resumes ? resumed_options(line) : new_options(line);
   refuse_foreign(line, {options});
-  if (const std::string* spec = line.find("attention"))
-    refuse_idle(idle_setting(*spec, options.model));
+  if (const std::string* spec = line.find("attention")) refuse_idle_words(*spec, *options.model);
   if (line.has("out") && writes) {
     check_out_folder(line.get("out"));
     require_outside(options, line.get("out"));

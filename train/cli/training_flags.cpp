@@ -168,35 +168,42 @@ std::string chosen_by(const Setting& setting, const std::vector<TrainOptions>& r
   return "--attention " + attentions(runs);
 }
 
-// Says why a setting of rotary positions has no effect in `runs`; empty if it has one.
-std::string idle_rotation(const Setting& setting, const std::string& text,
-                          const std::vector<TrainOptions>& runs) {
-  const auto in_a_layer = [&](const auto& condition) {
-    return std::ranges::any_of(runs, [&](const TrainOptions& run) {
-      return std::ranges::any_of(run.model->cycle, [&](const AttentionPlan& layer) {
-        return condition(layer, run.model->positions == Positions::rope);
-      });
-    });
-  };
-  if (setting.name == "head-dim" && in_a_layer([](const AttentionPlan& layer, bool) {
-        return layer.rotary && layer.head_dim == 1 &&
-               layer.values().value("rope-dim", Index{2}) == 0;
-      }))
-    return text + " leaves --positions rope no pair of dimensions to rotate; raise it";
-  if (setting.name == "rope-dim" && !in_a_layer([](const AttentionPlan& layer, bool rope) {
-        // RoPE rotates it, or it is the width of a cached row.
-        return rope || std::ranges::count(cache_parts(layer), "rope_key", &Kept::name) > 0;
-      }))
-    return text + " rotates nothing with --positions " +
-           setting_text(to_json(runs.front())["positions"]) + "; leave it out";
+// Returns true if all that `setting` can do in `layer` is to rotate.
+bool only_rotates(const Setting& setting, const ResolvedModel& model, const AttentionPlan& layer) {
+  if (setting.name == "positions") return model.positions == Positions::rope;
+  if (setting.name == "rope-dim") {  // 0 rotates nothing anywhere, and others may be cached widths
+    return layer.whole("rope-dim") > 0 &&
+           std::ranges::count(cache_parts(layer), "rope_key", &Kept::name) == 0;
+  }
   const std::optional<OnlyWhere>& where = setting.traits.only_where;
-  const bool rotates = (where && where->setting == "positions") ||
-                       (setting.name == "positions" && setting.value(text) == "rope");
-  if (!rotates ||
-      in_a_layer([](const AttentionPlan& layer, bool rope) { return !rope || layer.rotary; }))
-    return "";
-  return text + " rotates nothing: --attention " + attentions(runs) +
-         " has no rotary positions; leave it out";
+  return where && where->setting == "positions";
+}
+
+// Says why `setting`, which `layer` has, or `positions`, has no effect there; empty if it has one.
+std::string why_idle(const Setting& setting, const ResolvedModel& model,
+                     const AttentionPlan& layer) {
+  if (!layer.rotary && only_rotates(setting, model, layer)) {
+    return layer.kind().rotates
+               ? "rotates nothing with `positions` " + setting_text(model.settings["positions"])
+               : "rotates nothing: " + std::string(layer.kind().name) + " has no rotary positions";
+  }
+  if (setting.name == "head-dim" && layer.rotary && layer.head_dim == 1 &&
+      layer.values().value("rope-dim", Index{2}) == 0)
+    return "leaves `positions` rope no pair of dimensions to rotate";
+  return setting.silenced_by(layer.values());
+}
+
+// Says why `setting` has no effect in any layer of `runs` that has it; empty if it has one.
+std::string why_idle(const Setting& setting, const std::vector<TrainOptions>& runs) {
+  std::string why;
+  for (const TrainOptions& run : runs) {
+    for (const AttentionPlan& layer : run.model->cycle) {
+      if (setting.name != "positions" && !layer.values().contains(setting.name)) continue;
+      why = why_idle(setting, *run.model, layer);
+      if (why.empty()) return "";
+    }
+  }
+  return why;
 }
 
 }  // namespace
@@ -207,7 +214,8 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
   refuse_unread(line, training_settings(), [&](const Setting& setting, const std::string& text) {
     // A comparison takes a list of attentions, and each run has one of them.
     if (setting.name == "attention") return std::string();
-    if (const std::string why = idle_rotation(setting, text, runs); !why.empty()) return why;
+    if (const std::string why = why_idle(setting, runs); !why.empty())
+      return text + " " + as_flags(why) + "; leave it out";
     const nlohmann::ordered_json value = setting.value(text);
     const auto has = [&](const auto& run) { return run.contains(setting.name); };
     const bool known = std::ranges::any_of(all, has);
@@ -224,6 +232,19 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     const std::string why = setting.silenced_by(all.front());
     return why.empty() ? no_effect(setting, chosen_by(setting, runs)) : as_flags(why);
   });
+}
+
+void refuse_idle_words(const std::string& spec, const ResolvedModel& model) {
+  const std::vector<LayerSpec> words = parse_attention_spec(spec).cycle;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (const auto& [name, value] : words[i].settings.items()) {
+      const Setting& setting = *find_setting(attention_settings(), name);
+      const std::string why = why_idle(setting, model, model.cycle[i]);
+      if (!why.empty())
+        throw UsageError("--", name, " ", setting_text(value), " in ", spec, " ", as_flags(why),
+                         "; leave it out");
+    }
+  }
 }
 
 }  // namespace headcount

@@ -35,5 +35,8 @@ TrainOptions resumed_options(const CommandLine& line);
 /// Throws UsageError for a setting of training that was given as a flag and has no effect in any of
 /// `runs`, or has another value in each of them.
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs);
+/// Throws UsageError for the first setting in the words of `spec`, the attention of `model`, that
+/// has no effect on its layer, such as canon-taps in mha:canon-taps=9 without Canon layers.
+void refuse_idle_words(const std::string& spec, const ResolvedModel& model);
 
 }  // namespace headcount

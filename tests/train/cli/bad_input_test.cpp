@@ -34,10 +34,10 @@ constexpr const char* kCases = R"(
 2 + --steps 3000000 --accumulate 65536 => --steps times --accumulate must be below
 2 + --dropout 0.999999 => --dropout must be 0, or 1/65536 to 1 - 1/65536
 2 + --decay constant --min-lr 0 => --min-lr has no effect => constant, which keeps the peak rate
-2 + --attention mla --head-dim 1 => leaves --positions rope no pair of dimensions => raise it
+2 + --attention mla --head-dim 1 => leaves --positions rope no pair of dimensions to rotate
 2 + --attention gqa --rope-dim 4 --positions none => --rope-dim 4 rotates nothing => leave it out
-2 + --attention fox --positions rope => --attention fox has no rotary positions; leave it out
-2 + --layers 2 --attention fox/delta --rope-theta 100 => --attention fox/delta has no rotary
+2 + --attention fox --positions rope => rotates nothing: fox has no rotary positions; leave it out
+2 + --layers 2 --attention fox/delta --rope-theta 100 => nothing: delta has no rotary positions
 2 + --attention v4 --qk-norm on => its row are normed without it; leave --qk-norm off
 2 + --attention tpa --qk-norm on => --qk-norm is not for tpa: RoPE rotates its
 2 + --attention delta --qk-norm on => --qk-norm is not for delta: it has no
@@ -47,7 +47,7 @@ constexpr const char* kCases = R"(
 2 + --score-cap 9 --score-scale row-norm => --score-cap limits scores that
 2 + --attention delta --sinks on => --sinks are scores of a softmax, and delta has none
 2 + --layers 1 --value-residual 0.5 => no layer after the first has it; leave it 0
-2 + --canon-taps 7 => --canon-taps has no effect with --canon off
+2 + --canon-taps 7 => --canon-taps 7 has no effect with --canon off
 2 + --canon= => --canon
 2 + --attention delta --canon AB => --canon B convolves queries, keys and values, and delta has none
 2 + --attention csa --index-head-dim 2 --rope-dim 4 => 2 is less than the --rope-dim 4

@@ -318,9 +318,9 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--sweep lr=1e-3,1e-2 --lr 0.5",
        "--lr 0.5 changes nothing: --attention mha,gqa,mqa,mla or --sweep sets another lr"},
       {"--positions learned --rope-theta 5",
-       "--rope-theta has no effect with --positions learned, which rotates nothing"},
+       "--rope-theta 5 rotates nothing with --positions learned; leave it out"},
       {"--attention v4x8,mha --output-projection off --o-rank 8",
-       "--o-rank has no effect with --output-projection off, which projects nothing"},
+       "--o-rank 8 has no effect with --output-projection off, which projects nothing"},
       {"--config init.json",
        "--config init.json has init 'run', but a comparison trains all models "
        "from random weights"},
