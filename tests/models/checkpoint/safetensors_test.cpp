@@ -62,55 +62,48 @@ TEST(MalformedSafetensors, IsRefusedInOneLineThatNamesTheFile) {
                           fields + "}}",
                       data);
   };
-  const std::pair<std::string, std::string> files[] = {
-      {"", "too short"},
-      {"1234567", "too short"},
-      {with_length(~0ULL, "{}"), "cut off"},
-      {with_length(3, "{}"), "cut off after 2 of 3 bytes"},
-      {file_bytes(""), "not valid JSON"},
-      {file_bytes("[]"), "no JSON object"},
-      {file_bytes("{}{}"), "not valid JSON"},
-      {file_bytes("{/**/}"), "not valid JSON"},
-      {file_bytes("{\"\xff\":{}}"), "not valid JSON"},
-      {file_bytes("{\"x\":" + std::string(100'000, '[') + "}"), "not valid JSON"},
-      {file_bytes(R"({"__metadata__":{"a":1}})"), "map text to text"},
-      {file_bytes(R"({"__metadata__":null})"), "map text to text"},
-      {file_bytes(R"({"x":"U8"})"), "tensor 'x' has a shape"},
-      {entry(R"("shape":[4],"data_offsets":[0,4])"), "dtype null"},
-      {entry(R"("dtype":"U8","data_offsets":[0,4])"), "list of sizes"},
-      {entry(R"("dtype":"U8","shape":[4])"), "pair"},
-      {typed("{}"), "dtype {}"},
-      {typed(R"("F31")"), R"("F31")"},
-      {typed(R"("u8")"), R"("u8")"},
-      {typed("8"), "dtype"},
-      {typed(R"("F4")"), "F4"},
-      {shaped("4"), "list of sizes"},
-      {shaped(R"(["4"])"), "list of sizes"},
-      {shaped("[4.0]"), "list of sizes"},
-      {shaped("[-4]"), "list of sizes"},
-      {shaped("[9223372036854775808]"), "list of sizes"},
-      {shaped("[18446744073709551620]"), "list of sizes"},
-      {shaped("[4294967296,4294967296,4]"), "does not have 4 bytes"},
-      {shaped("[4611686018427387905,4]"), "does not have 4 bytes"},  // wraps to the right size
-      {shaped("[5]"), "does not have 4 bytes"},
-      {shaped("[3]"), "does not have 4 bytes"},
-      {shaped("[4]", "[4]"), "pair"},
-      {shaped("[4]", "[0,4,4]"), "pair"},
-      {shaped("[4]", "[-4,0]"), "pair"},
-      {shaped("[4]", "[4,0]"), "bytes [4,0] of 4"},
-      {shaped("[3]", "[1,4]"), "does not begin where"},
-      {shaped("[5]", "[0,5]"), "bytes [0,5] of 4"},
-      {shaped("[3]", "[0,3]"), "bytes follow the last tensor"},
-      {file_bytes("{}", "data"), "bytes follow"},
-      {second(R"("shape":[2],"data_offsets":[2,4])"), "does not begin where"},  // overlap
-      {second(R"("shape":[4],"data_offsets":[0,4])"), "does not begin where"},
-      {second(R"("shape":[1],"data_offsets":[5,6])", "data56"), "does not begin where"},  // a gap
-  };
-  for (const auto& [bytes, part] : files) {
-    const std::string message = message_of([&, &file = bytes] { parse(file); });
-    EXPECT_TRUE(message.starts_with("model.safetensors: ")) << message;
-    EXPECT_NE(message.find(part), std::string::npos) << message;
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  // What is said of files.
+  const std::pair<std::string, std::vector<std::string>> refusals[] = {
+      {"too short", {"", "1234567"}},
+      {"cut off", {with_length(~0ULL, "{}")}},
+      {"cut off after 2 of 3 bytes", {with_length(3, "{}")}},
+      {"not valid JSON",
+       {file_bytes(""), file_bytes("{}{}"), file_bytes("{/**/}"), file_bytes("{\"\xff\":{}}"),
+        file_bytes("{\"x\":" + std::string(100'000, '[') + "}")}},
+      {"no JSON object", {file_bytes("[]")}},
+      {"map text to text",
+       {file_bytes(R"({"__metadata__":{"a":1}})"), file_bytes(R"({"__metadata__":null})")}},
+      {"tensor 'x' has a shape", {file_bytes(R"({"x":"U8"})")}},
+      {"dtype", {typed("8")}},
+      {"dtype null", {entry(R"("shape":[4],"data_offsets":[0,4])")}},
+      {"dtype {}", {typed("{}")}},
+      {R"("F31")", {typed(R"("F31")")}},
+      {R"("F4")", {typed(R"("F4")")}},
+      {R"("u8")", {typed(R"("u8")")}},
+      {"list of sizes",
+       {entry(R"("dtype":"U8","data_offsets":[0,4])"), shaped("4"), shaped(R"(["4"])"),
+        shaped("[4.0]"), shaped("[-4]"), shaped("[9223372036854775808]"),
+        shaped("[18446744073709551620]")}},
+      {"does not have 4 bytes",  // the second one's number of bytes wraps to 4
+       {shaped("[4294967296,4294967296,4]"), shaped("[4611686018427387905,4]"), shaped("[5]"),
+        shaped("[3]")}},
+      {"pair",
+       {entry(R"("dtype":"U8","shape":[4])"), shaped("[4]", "[4]"), shaped("[4]", "[0,4,4]"),
+        shaped("[4]", "[-4,0]")}},
+      {"bytes [4,0] of 4", {shaped("[4]", "[4,0]")}},
+      {"bytes [0,5] of 4", {shaped("[5]", "[0,5]")}},
+      {"bytes follow the last tensor", {shaped("[3]", "[0,3]"), file_bytes("{}", "data")}},
+      {"does not begin where",  // before there, within another tensor, after a gap
+       {shaped("[3]", "[1,4]"), second(R"("shape":[2],"data_offsets":[2,4])"),
+        second(R"("shape":[4],"data_offsets":[0,4])"),
+        second(R"("shape":[1],"data_offsets":[5,6])", "data56")}}};
+  for (const auto& [part, files] : refusals) {
+    for (const std::string& bytes : files) {
+      const std::string message = message_of([&] { parse(bytes); });
+      EXPECT_TRUE(message.starts_with("model.safetensors: ")) << message;
+      EXPECT_NE(message.find(part), std::string::npos) << message << ", not " << part;
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    }
   }
 }
 
