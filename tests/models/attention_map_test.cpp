@@ -8,36 +8,30 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "models/decoding.h"
 #include "nn/kinds_with_scores.h"
-#include "support/numbers.h"
 #include "train/evaluation.h"
 
-namespace headcount {
+namespace headcount::decoding {
 namespace {
 
-constexpr double kTolerance = sizeof(Real) == sizeof(double) ? 1e-9 : 1e-4;  // sums of 24 terms
+constexpr double kTolerance = kDouble ? 1e-9 : 1e-4;  // sums of 24 terms
 
 LanguageModel model_of(std::string_view attention, Index layers = 2, const char* gate = "off") {
   const nlohmann::json settings = {{"dim", 16},    {"context", 24},          {"heads", 4},
                                    {"gate", gate}, {"attention", attention}, {"layers", layers}};
-  LanguageModel model(resolve_model(Given(model_settings(), settings)), 7);
+  LanguageModel model(resolve_model(Given(model_settings(), settings)), kVocabulary);
   model.initialize(5);
   // Large enough for heads to look somewhere.
   for (Real& x : model.parameters().all_values()) x *= 4;
   return model;
 }
 
-std::vector<std::int32_t> tokens_to_map(std::size_t count) {
-  std::vector<std::int32_t> tokens(count);
-  for (std::size_t i = 0; i < count; ++i) tokens[i] = static_cast<std::int32_t>(i * i * 5 % 7);
-  return tokens;
-}
-
 // Rows of weights of every layer that has scores, different ones in different layers.
 void expect_maps(const LanguageModel& model, Index length) {
   const ModelPlan& plan = model.plan();
   SCOPED_TRACE(plan->attention);
-  const auto maps = attention_maps(model, tokens_to_map(static_cast<std::size_t>(length)));
+  const auto maps = attention_maps(model, some_tokens(length));
   ASSERT_EQ(std::ssize(maps), plan->layers);
   for (std::size_t layer = 0; layer < maps.size(); ++layer) {
     const AttentionPlan& attention = plan->layer_attention(static_cast<Index>(layer));
@@ -77,7 +71,7 @@ TEST(AttentionMaps, AreThoseOfTheCacheTheyAreReadThrough) {
   for (const AttentionKind* kind : kinds_with_scores()) {
     SCOPED_TRACE(kind->name);
     const LanguageModel model = model_of(kind->name);
-    const std::vector<std::int32_t> tokens = tokens_to_map(20);
+    const std::vector<std::int32_t> tokens = some_tokens(20);
     const auto change = [&](CacheRounding rounding, bool rotated) {
       rounding.all.rotated = rotated;
       const auto exact = attention_maps(model, tokens),
@@ -100,7 +94,7 @@ TEST(AttentionMaps, HaveTheirEntropyFromTheSameWeightsAsEvaluation) {
   for (const AttentionKind* kind : kinds_with_scores()) {
     if (pools(*kind)) continue;  // a map divides the weight of a row among its tokens
     const LanguageModel model = model_of(kind->name);
-    const std::vector<std::int32_t> tokens = tokens_to_map(25);  // one window and its last target
+    const std::vector<std::int32_t> tokens = some_tokens(25);  // one window and its last target
     double sum = 0;
     Index rows = 0;
     for (const auto& heads : attention_maps(model, std::span(tokens).first(24))) {
@@ -125,4 +119,4 @@ TEST(AttentionMap, OfAHeadWithASinkHasItsEntropyToo) {
 }
 
 }  // namespace
-}  // namespace headcount
+}  // namespace headcount::decoding

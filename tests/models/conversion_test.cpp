@@ -9,21 +9,18 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <random>
 #include <string>
 #include <tuple>
 
-#include "models/decoder.h"
+#include "models/decoding.h"
 #include "nn/random_weights.h"
 #include "support/message_of.h"
-#include "support/numbers.h"
 
-namespace headcount {
+namespace headcount::decoding {
 namespace {
 
-constexpr double kConversionTolerance = sizeof(Real) == sizeof(double) ? 1e-10 : 2e-3;
-constexpr Index kDim = 24, kContext = 12, kVocabularySize = 11;
+constexpr double kConversionTolerance = kDouble ? 1e-10 : 2e-3;
+constexpr Index kDim = 24, kContext = 12;
 
 using Wanted = std::map<std::string, std::string>;
 
@@ -35,7 +32,7 @@ std::unique_ptr<LanguageModel> small_model(const std::string& attention, const W
       {{"layers", 2}, {"dim", kDim}, {"heads", 4}, {"context", kContext}, {"ffn-dim", 16}});
   config.put("attention", attention);
   config.put(given);
-  auto model = std::make_unique<LanguageModel>(resolve_model(config), kVocabularySize);
+  auto model = std::make_unique<LanguageModel>(resolve_model(config), kVocabulary);
   draw_weights(model->parameters());
   return model;
 }
@@ -50,12 +47,8 @@ std::unique_ptr<LanguageModel> converted(const LanguageModel& from, const std::s
 
 // Largest change of logits.
 double change(const LanguageModel& from, const LanguageModel& to) {
-  std::mt19937 generator(7);
-  std::vector<std::int32_t> tokens(2 * kContext);
-  for (std::int32_t& token : tokens)
-    token = static_cast<std::int32_t>(generator() % kVocabularySize);
-  Tape tape(from.parameters()), other_tape(to.parameters());
-  return difference(from.logits(tape, tokens, 2).value(), to.logits(other_tape, tokens, 2).value());
+  const std::vector<std::int32_t> tokens = some_tokens(2 * kContext);
+  return difference(forward(from, tokens, 2), forward(to, tokens, 2));
 }
 
 void expect_same(const LanguageModel& from, const LanguageModel& to, const std::string& what) {
@@ -233,4 +226,4 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
 }
 
 }  // namespace
-}  // namespace headcount
+}  // namespace headcount::decoding

@@ -10,12 +10,6 @@
 namespace headcount::decoding {
 namespace {
 
-std::vector<Real> forward(const LanguageModel& model, std::span<const std::int32_t> tokens,
-                          Index sequences) {
-  Tape tape(model.parameters());
-  return copy(model.logits(tape, tokens, sequences).value());
-}
-
 void expect_decoding_equals_forward(const Given& config, const FormOfKind& forms = {}) {
   const auto model = make_model(config);
   const Index context = model->plan()->context;

@@ -33,13 +33,11 @@ inline std::vector<std::int32_t> some_tokens(Index count) {
 
 /// A small model with weights large enough for attention to matter.
 inline Given decoder_config(const std::string& attention) {
-  const Index parts = std::ssize(parse_attention_spec(attention).cycle);
-  return Given(model_settings(), {{"dim", 24},
-                                  {"context", 20},
-                                  {"heads", 4},
-                                  {"head-dim", 6},
-                                  {"attention", attention},
-                                  {"layers", std::max<Index>(2, parts)}});
+  const nlohmann::json sizes = {{"dim", 24}, {"context", 20}, {"heads", 4}, {"head-dim", 6}};
+  Given config(model_settings(), sizes);
+  config.put("attention", attention);
+  config.put("layers", std::max<Index>(2, std::ssize(parse_attention_spec(attention).cycle)));
+  return config;
 }
 
 inline std::unique_ptr<LanguageModel> make_model(const Given& config) {
@@ -51,6 +49,15 @@ inline std::unique_ptr<LanguageModel> make_model(const Given& config) {
       x = static_cast<Real>(0.35 * random_normal({.seed = 3}, drawn++));
   }
   return model;
+}
+
+/// Logits [sequences, length, vocabulary] of whole texts.
+inline std::vector<Real> forward(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                                 Index sequences = 1) {
+  Tape tape(model.parameters());
+  const Var y = model.logits(tape, tokens, sequences);
+  EXPECT_EQ(y.shape(), (Shape{sequences, std::ssize(tokens) / sequences, model.vocabulary()}));
+  return copy(y.value());
 }
 
 /// Logits of a decoder that is fed `pieces` tokens of each sequence at a time.

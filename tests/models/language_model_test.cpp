@@ -11,12 +11,12 @@
 
 #include "autograd/base/error.h"
 #include "autograd/no_target.h"
-#include "models/cost.h"
+#include "autograd/products.h"
+#include "models/decoding.h"
 #include "nn/random_weights.h"
 #include "support/message_of.h"
-#include "support/numbers.h"
 
-namespace headcount {
+namespace headcount::decoding {
 namespace {
 
 using Names = std::set<std::string>;
@@ -98,30 +98,21 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
   }
 }
 
-// A model and its logits, by value.
-struct Model {
-  LanguageModel model;
-
-  explicit Model(const nlohmann::json& settings, Index vocabulary = 11)
-      : model(plan_of(settings), vocabulary) {
-    model.initialize(1);
-  }
-  std::vector<Real> logits(const Tokens& tokens, Index sequences = 1) const {
-    Tape tape(model.parameters());
-    const Var y = model.logits(tape, tokens, sequences);
-    EXPECT_EQ(y.shape(), (Shape{sequences, std::ssize(tokens) / sequences, model.vocabulary()}));
-    return copy(y.value());
-  }
-};
+LanguageModel initialized(const nlohmann::json& settings) {
+  LanguageModel model(plan_of(settings), kVocabulary);
+  model.initialize(1);
+  return model;
+}
 
 TEST(ModelLogits, TellPositionsApartUnlessThereAreNone) {
   // Equal tokens at two positions.
   const auto differ = [](const char* positions) {
-    Model m({{"layers", 1}, {"dim", 16}, {"positions", positions}});
-    draw_weights(m.model.parameters());
-    const auto y = m.logits({1, 2, 3, 2, 1, 3}), z = m.logits({2, 1, 3, 1, 2, 3});
+    LanguageModel m = initialized({{"layers", 1}, {"dim", 16}, {"positions", positions}});
+    draw_weights(m.parameters());
+    const std::vector<Real> y = forward(m, Tokens{1, 2, 3, 2, 1, 3}),
+                            z = forward(m, Tokens{2, 1, 3, 1, 2, 3});
     // Of the last row.
-    return difference(std::span(y).last(11), std::span(z).last(11)) > 1e-3;
+    return difference(std::span(y).last(kVocabulary), std::span(z).last(kVocabulary)) > 1e-3;
   };
   EXPECT_TRUE(differ("rope"));
   EXPECT_TRUE(differ("learned"));
@@ -132,38 +123,38 @@ TEST(ModelLogits, AreCappedSoftly) {
   const nlohmann::json plain = {{"layers", 1}, {"dim", 16}};
   nlohmann::json capped = plain;
   capped["logit-cap"] = 0.01;
-  std::vector<Real> expected = Model(plain).logits({1, 2, 3});
+  const Tokens tokens = {1, 2, 3};
+  std::vector<Real> expected = forward(initialized(plain), tokens);
   for (Real& y : expected) y = Real{0.01} * std::tanh(y / Real{0.01});
-  EXPECT_LT(difference(Model(capped).logits({1, 2, 3}), expected), 1e-8);
+  EXPECT_LT(difference(forward(initialized(capped), tokens), expected), 1e-8);
 }
 
 TEST(ModelLogits, OfATextLongerThanTheContextAreAnError) {
-  const Model m({{"layers", 1}, {"dim", 16}, {"context", 4}});
-  EXPECT_EQ(m.logits({1, 2, 3, 4}).size(), 44u);
-  EXPECT_EQ(message_of<ShapeError>([&] {
-              m.logits({1, 2, 3, 4, 5});
-            }),
+  const LanguageModel m = initialized({{"layers", 1}, {"dim", 16}, {"context", 4}});
+  EXPECT_EQ(forward(m, some_tokens(4)).size(), 44u);
+  EXPECT_EQ(message_of<ShapeError>([&] { forward(m, some_tokens(5)); }),
             "a sequence of 5 tokens is longer than the context of 4");
 }
 
 // Loss and gradients by computing all logits, or those alone that count: 2 or all but one of 16.
 TEST(ModelLoss, IsOfTheLogitsAloneThatCount) {
   for (const auto& [tied, count] : {std::pair(false, 2), {true, 2}, {false, 15}, {true, 15}}) {
-    Model m({{"layers", 2}, {"dim", 16}, {"tie-embeddings", tied ? "on" : "off"}});
+    LanguageModel m =
+        initialized({{"layers", 2}, {"dim", 16}, {"tie-embeddings", tied ? "on" : "off"}});
     const Tokens tokens = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 9, 4, 5, 6, 7, 8};
     Tokens targets(tokens.size(), count == 2 ? kNoTarget : 5);
     targets[6] = 3;
     targets[11] = 9;
     if (count == 15) targets[13] = kNoTarget;
     const auto macs = [&](const Tokens& counted) {
-      Tape tape(std::as_const(m.model).parameters());
+      Tape tape(std::as_const(m).parameters());
       const MacCounter counter;
-      m.model.logits(tape, tokens, 2, {}, counted);
+      m.logits(tape, tokens, 2, {}, counted);
       return counter.count();
     };
     EXPECT_EQ(macs({}) - macs(targets), (16 - count) * 16 * 11);
     const auto gradients = [&](const auto& loss_on) {
-      ParameterStore& parameters = m.model.parameters();
+      ParameterStore& parameters = m.parameters();
       parameters.clear_gradients();
       Tape tape(&parameters);
       const Var loss = loss_on(tape);
@@ -173,19 +164,19 @@ TEST(ModelLoss, IsOfTheLogitsAloneThatCount) {
       return all;
     };
     const auto few =
-        gradients([&](Tape& tape) { return m.model.loss(tape, tokens, targets, 2).cross_entropy; });
-    const auto whole = gradients(
-        [&](Tape& tape) { return cross_entropy(m.model.logits(tape, tokens, 2), targets); });
+        gradients([&](Tape& tape) { return m.loss(tape, tokens, targets, 2).cross_entropy; });
+    const auto whole =
+        gradients([&](Tape& tape) { return cross_entropy(m.logits(tape, tokens, 2), targets); });
     EXPECT_LT(difference(few, whole), 1e-6);
   }
 }
 
 TEST(ModelLoss, OfNoTargetIsZero) {
-  const Model m({{"layers", 1}, {"dim", 16}});
-  Tape tape(m.model.parameters());
+  const LanguageModel m = initialized({{"layers", 1}, {"dim", 16}});
+  Tape tape(m.parameters());
   const Tokens tokens = {1, 2, 3, 4}, none(4, kNoTarget);
-  EXPECT_EQ(m.model.loss(tape, tokens, none, 1).cross_entropy.item(), 0);
+  EXPECT_EQ(m.loss(tape, tokens, none, 1).cross_entropy.item(), 0);
 }
 
 }  // namespace
-}  // namespace headcount
+}  // namespace headcount::decoding
