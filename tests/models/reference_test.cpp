@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -57,9 +58,9 @@ double largest(const TensorView& tensor) {
 }
 
 /// Compares values with a tensor. In float, `tolerance` is relative to `size`, the size of the
-/// largest numbers that they are computed from.
+/// largest numbers that they are computed from, or of its own.
 void expect_close(std::span<const Real> values, const TensorView& expected, double tolerance,
-                  double size) {
+                  std::optional<double> size = {}) {
   const std::vector<double> wanted = expected.to_doubles();
   ASSERT_EQ(values.size(), wanted.size()) << expected.name;
   double worst = 0;
@@ -68,11 +69,8 @@ void expect_close(std::span<const Real> values, const TensorView& expected, doub
     const double error = std::abs(static_cast<double>(values[i]) - wanted[i]);
     worst = error <= worst ? worst : error;
   }
-  EXPECT_LE(worst, kDouble ? tolerance : tolerance * size) << expected.name;
-}
-
-void expect_close(std::span<const Real> values, const TensorView& expected, double tolerance) {
-  expect_close(values, expected, tolerance, largest(expected));
+  EXPECT_LE(worst, kDouble ? tolerance : tolerance * size.value_or(largest(expected)))
+      << expected.name;
 }
 
 void expect_close(double value, double expected, double tolerance) {
