@@ -248,7 +248,7 @@ Given for_another_attention(const Given& given) {
   // A pattern keeps numbers in its words, and its parts may have defaults of their own.
   const AttentionKind* const kind = cycle.size() == 1 ? cycle.front().kind : nullptr;
   const auto settles = [&](const Setting& setting) {
-    if (!setting.only_for.empty()) return true;
+    if (!setting.for_all) return true;
     if (kind == nullptr) return false;
     if (std::ranges::find(kind->numbers, setting.name) != kind->numbers.end()) return true;
     const Default::Rule& rule = setting.standard_of(kind->name).rule;

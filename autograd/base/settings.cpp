@@ -100,14 +100,20 @@ Default of_owner(const nlohmann::json& value) {
 }
 
 bool Setting::is_for(std::string_view owner) const {
-  return only_for.empty() || std::ranges::find(only_for, owner) != only_for.end();
+  return for_all || std::ranges::count(owners, owner, &std::pair<std::string, Default>::first) > 0;
 }
 
 const Default& Setting::standard_of(std::string_view owner) const {
-  for (const auto& [other, owners] : others) {
-    if (std::ranges::find(owners, owner) != owners.end()) return other;
+  const auto found = std::ranges::find(owners, owner, &std::pair<std::string, Default>::first);
+  return found == owners.end() ? standard : found->second;
+}
+
+std::vector<std::string> Setting::only_for() const {
+  std::vector<std::string> names;
+  for (const auto& [owner, own] : owners) {
+    if (!for_all) names.push_back(owner);
   }
-  return standard;
+  return names;
 }
 
 std::string Setting::silenced_by(const nlohmann::ordered_json& values) const {
@@ -129,31 +135,17 @@ SettingList settings_in(Scope scope, SettingList rows) {
 }
 
 void add_settings(SettingList& list, const SettingList& more, std::string_view owner) {
-  for (Setting row : more) {
-    if (!owner.empty()) row.only_for = {std::string(owner)};
-    const auto same = std::ranges::find(list, row.name, &Setting::name);
+  for (const Setting& row : more) {
+    auto same = std::ranges::find(list, row.name, &Setting::name);
     if (same == list.end()) {
-      list.push_back(std::move(row));
-      continue;
-    }
-    if (same->takes != row.takes)
+      same = list.insert(same, row);
+      same->for_all = row.for_all && owner.empty();
+    } else if (same->takes != row.takes) {
       throw std::logic_error("two settings `" + row.name + "` accept different values");
-    if (owner.empty()) {
-      same->only_for.clear();
-      continue;
+    } else if (owner.empty()) {
+      same->for_all = true;
     }
-    if (!same->only_for.empty()) same->only_for.emplace_back(owner);
-    const auto alike = [&](const Default& other) {
-      return other.words == row.standard.words && other.value == row.standard.value;
-    };
-    if (alike(same->standard)) continue;
-    const auto other =
-        std::ranges::find_if(same->others, alike, &decltype(row.others)::value_type::first);
-    if (other == same->others.end()) {
-      same->others.push_back({row.standard, row.only_for});
-    } else {
-      other->second.emplace_back(owner);
-    }
+    if (!owner.empty()) same->owners.emplace_back(owner, row.standard);
   }
 }
 
@@ -169,23 +161,25 @@ std::string help_text(const Setting& setting) {
     text += " (" + joined(choices->names) + ")";
   const auto* const range = std::get_if<WholeRange>(&setting.takes);
   if (range != nullptr && range->tokens) text += " (1k is 1024, 1M is 1024k)";
-  auto defaults = setting.others;
-  defaults.insert(defaults.begin(), {setting.standard, setting.only_for});
-  for (const auto& [other, owners] : setting.others) {
-    for (const std::string& owner : owners) std::erase(defaults.front().second, owner);
+  std::vector<std::pair<std::string, std::vector<std::string>>> defaults;  // words and owners
+  if (setting.for_all) defaults.push_back({setting.standard.words, {}});
+  for (const auto& [owner, standard] : setting.owners) {
+    auto same = std::ranges::find(defaults, standard.words, &decltype(defaults)::value_type::first);
+    if (same == defaults.end()) same = defaults.insert(same, {standard.words, {}});
+    if (!setting.for_all || same != defaults.begin()) same->second.push_back(owner);
   }
-  std::erase_if(defaults, [](const auto& other) { return other.first.words.empty(); });
+  std::erase_if(defaults, [](const auto& each) { return each.first.empty(); });
   // First the one that most owners have, or all others, which are not named.
   std::ranges::stable_sort(defaults, [](const auto& a, const auto& b) {
     return !b.second.empty() && (a.second.empty() || a.second.size() > b.second.size());
   });
   std::string others;
-  for (const auto& [other, owners] : defaults) {
-    if (&other != &defaults.front().first)
-      others += (others.empty() ? " (" : "; ") + other.words + " with " + joined(owners);
+  for (const auto& [words, owners] : defaults) {
+    if (&words != &defaults.front().first)
+      others += (others.empty() ? " (" : "; ") + words + " with " + joined(owners);
   }
   if (!defaults.empty())
-    text += "; default " + defaults.front().first.words + others + (others.empty() ? "" : ")");
+    text += "; default " + defaults.front().first + others + (others.empty() ? "" : ")");
   const bool shown = !setting.standard.value.is_null() && !setting.traits.bare;
   return shown ? text + " [" + setting_text(setting.standard.value) + "]" : text;
 }

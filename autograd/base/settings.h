@@ -147,14 +147,17 @@ struct Setting {
   Takes takes;
   Default standard = {};
   Traits traits = {};
-  std::vector<std::string> only_for = {};  ///< attentions, corpora or optimizers; empty: all
-  /// Defaults of owners with others than `standard`, and these owners.
-  std::vector<std::pair<Default, std::vector<std::string>>> others = {};
+  /// Attentions, corpora or optimizers that have the setting, or all if `for_all`, with the
+  /// defaults that it has for them; for others `standard`.
+  std::vector<std::pair<std::string, Default>> owners = {};
+  bool for_all = true;
 
   /// Returns true if the attention, corpus or optimizer `owner` has the setting.
   bool is_for(std::string_view owner) const;
   /// The default that the setting has for `owner`.
   const Default& standard_of(std::string_view owner) const;
+  /// Names of those that have the setting; empty: all.
+  std::vector<std::string> only_for() const;
   /// Converts the text that was given for the setting. Throws SettingError.
   nlohmann::json value(std::string_view text) const { return parse_value(name, takes, text); }
   /// The setting in `values` beside which this one has no effect, and why: "has no effect with

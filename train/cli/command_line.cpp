@@ -68,7 +68,7 @@ std::string changes_nothing(const std::string& name, const std::string& text,
 
 std::string no_effect(const Setting& setting, const std::string& chosen) {
   return "has no effect with " + chosen +
-         (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
+         (setting.for_all ? "" : " (it is for " + joined(setting.only_for()) + ")");
 }
 
 void tell(std::string_view note) {
@@ -175,7 +175,7 @@ namespace {
 std::vector<Flag> flags_of(const SettingList& settings, const std::vector<Flag>& others) {
   std::vector<Flag> flags;
   for (const Setting& s : settings) {
-    const std::string owners = s.only_for.empty() ? "" : joined(s.only_for) + ": ";
+    const std::string owners = s.for_all ? "" : joined(s.only_for()) + ": ";
     flags.push_back({s.name, owners + help_text(s), true, false, false, s.traits.bare ? "on" : "",
                      *s.traits.scope});
   }

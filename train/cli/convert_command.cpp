@@ -40,7 +40,7 @@ SettingList convert_settings() {
 std::string attention_line(const ModelPlan& model) {
   std::string line = model->attention;
   for (const Setting& setting : model_settings()) {
-    if (setting.only_for.empty() || !model->settings.contains(setting.name)) continue;
+    if (setting.for_all || !model->settings.contains(setting.name)) continue;
     line += (line.find(':') == std::string::npos ? ": " : ", ") + setting.name + " " +
             setting_text(model->settings[setting.name]);
   }

@@ -103,7 +103,7 @@ int sample_command(const Call& call) {
   const LoadedRun run = load_named_run(call);
   const ModelPlan& plan = run.model->plan();
   refuse_unread(line, call.settings, [&](const Setting& setting, const std::string&) {
-    const bool of_cache = setting.name.starts_with("cache-") || !setting.only_for.empty();
+    const bool of_cache = setting.name.starts_with("cache-") || !setting.for_all;
     if (!options.cache && of_cache)
       return std::string("has no effect with --cache off; leave one of the two out");
     const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };

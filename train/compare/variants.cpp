@@ -135,7 +135,7 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
   const std::string optimizer(variant.candidates.front().options.optimizer.kind->name);
   require_setting(setting->traits.scope != Scope::optimizer || setting->is_for(optimizer),
                   "`sweep` ", sweep.setting, " changes nothing with `optimizer` ", optimizer,
-                  "; it is for ", joined(setting->only_for));
+                  "; it is for ", joined(setting->only_for()));
   std::vector<nlohmann::json> seen;
   for (const Candidate& candidate : variant.candidates) {
     nlohmann::json settings = to_json(candidate.options);

@@ -92,7 +92,7 @@ TEST(EverySetting, IsRefusedBesideAnOwnerThatDoesNotHaveIt) {
           owners, [&](const auto& other) { return other.first == kind && other.second == name; });
     };
     for (const Setting& setting : training_settings()) {
-      if (setting.is_for(owner) || !std::ranges::any_of(setting.only_for, is_owner)) continue;
+      if (setting.is_for(owner) || !std::ranges::any_of(setting.only_for(), is_owner)) continue;
       std::vector<std::string> arguments = {"--" + flag,           owner,      "--" + setting.name,
                                             usable(setting.takes), "--layers", "2",
                                             "--print-config"};
