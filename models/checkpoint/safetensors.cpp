@@ -205,24 +205,27 @@ const TensorView& Safetensors::at(std::string_view name) const {
 
 std::string safetensors_of(std::span<const TensorSource> tensors,
                            const std::map<std::string, std::string>& metadata) {
-  std::string header, numbers;
+  std::string header;
   const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
     header += (header.empty() ? "{" : ",") + json(name).dump() + ":" + value.dump();
   };
   if (!metadata.empty()) add(kMetadata, metadata);
+  std::size_t bytes = 0;
   for (const TensorSource& tensor : tensors) {
-    const std::size_t begin = numbers.size();
-    numbers.append(static_cast<const char*>(tensor.data), *byte_count(tensor.shape, tensor.dtype));
+    const std::size_t begin = std::exchange(bytes, bytes + *byte_count(tensor.shape, tensor.dtype));
     add(tensor.name, {{"dtype", info_of(tensor.dtype).name},
                       {"shape", tensor.shape},
-                      {"data_offsets", {begin, numbers.size()}}});
+                      {"data_offsets", {begin, bytes}}});
   }
   header += header.empty() ? "{}" : "}";
   header.append((8 - header.size() % 8) % 8, ' ');
   const std::uint64_t length = header.size();
-  std::string file(sizeof length, '\0');
-  std::memcpy(file.data(), &length, sizeof length);
-  return file + header + numbers;
+  std::string file;
+  file.reserve(sizeof length + header.size() + bytes);  // no second copy of the numbers
+  file.append(reinterpret_cast<const char*>(&length), sizeof length).append(header);
+  for (const TensorSource& tensor : tensors)
+    file.append(static_cast<const char*>(tensor.data), *byte_count(tensor.shape, tensor.dtype));
+  return file;
 }
 
 }  // namespace headcount
