@@ -114,6 +114,9 @@ MUTANTS = {
         ("lower_bound(corpus.train.starts, characters)", "upper_bound(corpus.train.starts, characters)",
          "*BuiltInCorpus*"),
     ],
+    ("models/cost.cpp", "models"): [
+        ("  cache.require_fit(rounding);\n", "", "CostTable.*"),
+    ],
     ("models/checkpoint/safetensors.cpp", "models"): [
         ("wanted > bytes.size()", "wanted >= bytes.size()", "*Safetensors*"),
         ("== end - begin,", ">= end - begin,", "*Safetensors*"),
