@@ -1,10 +1,7 @@
-"""Opens reports in headless Chromium and checks that they ask for nothing but themselves, that the
-console stays empty, that nothing but what scrolls by itself sticks out of a phone's screen or a
-window, that the page begins with a picture, that of a
-comparison below its verdict, whose marks say their numbers, with more beside it in a window, that no
-text of a picture covers another one or a mark, that the passages which the attentions of a comparison
-read are there, shaded in steps that anyone can tell apart, with letters that can be read, and that a
-copy on paper cuts nothing.
+"""Opens reports in headless Chromium and checks that they ask for nothing but themselves and leave
+the console empty, that nothing sticks out of a phone's screen or a window, what a page begins with,
+that marks and letters can be seen and read, what the passages show that the attentions of a
+comparison read, and that a copy on paper cuts nothing.
 
 Usage: python3 report_page_test.py report.html...
 Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where Chromium or its
@@ -18,155 +15,147 @@ from browser import Browser, is_installed, requests
 
 WIDTHS = (360, 375, 1100, 1600)
 WINDOW = 1100  # from here on two columns stand side by side
+PAPER = (702, 1030)  # A4 with margins of 12 mm, CSS pixels
 LARGEST = 2_000_000  # bytes of a page
+
+# Scripts of checks stand between these.
+BEGIN = """
+const [width, height] = arguments, faults = [],
+  all = (what, e = document) => [...e.querySelectorAll(what)],
+  style = e => getComputedStyle(e), box = e => e.getBoundingClientRect();
+const expect = (holds, fault) => { if (!holds) faults.push(fault); };
+"""
+END = "return faults;"
 
 # Elements that stick out of the page to the right and that no ancestor lets scroll.
 STICKING_OUT = """
-const scrolls = e => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) ||
-                           scrolls(e.parentElement));
-return [...document.body.querySelectorAll('*')]
-  .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 && !scrolls(e.parentElement))
-  .map(e => e.tagName + ': ' + e.textContent.trim().slice(0, 40));
+const scrolls = e => e && (/auto|scroll/.test(style(e).overflowX) || scrolls(e.parentElement));
+for (const e of all('body *'))
+  expect(box(e).right <= innerWidth + 0.5 || scrolls(e.parentElement),
+    'sticks out: ' + e.tagName + ': ' + e.textContent.trim().slice(0, 40));
+const wide = document.documentElement.scrollWidth;
+expect(wide <= width, `is ${wide} units wide`);
 """
 
 # What the page shows first, and how its pictures look to the eye.
-BEGINNING = """
-const shown = [...document.querySelectorAll('.part > h1 + .columns > *')], faults = [];
-const verdict = document.querySelector('.verdict') ? shown.shift() : null;
-if (verdict && !/^Verdict: \\S/.test(verdict.textContent)) faults.push('no verdict comes first');
-if (!shown[0].querySelector('svg')) faults.push('no picture comes first, below a verdict');
-for (const mark of document.querySelectorAll('svg circle, svg .mark, svg .area')) {
-  const title = mark.querySelector('title');
-  if (!title || !title.textContent) faults.push('a mark says nothing: ' + mark.outerHTML);
-  const box = mark.getBoundingClientRect(), all = mark.closest('svg').getBoundingClientRect();
-  if (box.left < all.left || box.right > all.right || box.top < all.top || box.bottom > all.bottom)
-    faults.push('a mark lies outside its picture: ' + mark.outerHTML);
+PICTURES = """
+expect(all('main h1').length && all('svg').length, 'has no heading or no picture: is it a report?');
+const shown = all('.part > h1 + .columns > *'), verdict = all('.verdict').length && shown.shift();
+if (verdict) expect(/^Verdict: \\S/.test(verdict.textContent), 'no verdict comes first');
+expect(shown[0].querySelector('svg'), 'no picture comes first, below a verdict');
+for (const mark of all('svg circle, svg .mark, svg .area')) {
+  expect(mark.querySelector('title')?.textContent, 'a mark says nothing: ' + mark.outerHTML);
+  const {left, right, top, bottom} = box(mark), picture = box(mark.closest('svg'));
+  expect(left >= picture.left && right <= picture.right && top >= picture.top &&
+    bottom <= picture.bottom, 'a mark lies outside its picture: ' + mark.outerHTML);
 }
-for (const text of document.querySelectorAll('svg text')) {
-  const paper = text.closest('svg').querySelector('.paper');
-  if (getComputedStyle(text).fill === getComputedStyle(paper).fill)
-    faults.push('a text cannot be seen: ' + text.textContent);
-  const box = text.getBoundingClientRect(), all = text.closest('svg').getBoundingClientRect();
-  if (box.left < all.left - 0.5 || box.right > all.right + 0.5)
-    faults.push('a text sticks out of its picture: ' + text.textContent);
+for (const text of all('svg text')) {
+  const picture = text.closest('svg'), {left, right} = box(picture);
+  expect(style(text).fill !== style(picture.querySelector('.paper')).fill,
+    'a text cannot be seen: ' + text.textContent);
+  expect(box(text).left >= left - 0.5 && box(text).right <= right + 0.5,
+    'a text sticks out of its picture: ' + text.textContent);
 }
-return faults;
 """
 
 # The passages as the attentions read them: as many of each kind as the table has rows, in shades
 # whose contrast with the paper grows, of letters that stand out, and numbers on pointing.
 READINGS = """
-const faults = [], rows = JSON.parse(document.getElementById('data').textContent)[0].results.variants.length;
-const light = text => {  // relative luminance (w3.org/TR/WCAG22)
-  const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(n => n / 255)
+const [{results}] = JSON.parse(document.getElementById('data').textContent);
+const light = colour => {  // relative luminance (w3.org/TR/WCAG22)
+  const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map(n => n / 255)
     .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 };
 const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-const paper = light(getComputedStyle(document.querySelector('pre')).backgroundColor);
-for (const [what, found] of [['passages', document.querySelectorAll('.readings figure')],
-                             ['details of heads', document.querySelectorAll('.looks')]])
-  if (found.length !== rows) faults.push(`${found.length} ${what} of ${rows} attentions`);
-for (const look of document.querySelectorAll('.looks figure')) {
-  if (!/entropy \\d/.test(look.textContent)) faults.push('a head without its entropy');
-  if (look.querySelectorAll('.q').length !== 1) faults.push('a head that is asked for nothing');
+const paper = light(style(all('pre')[0]).backgroundColor);
+for (const what of ['.readings figure', '.looks'])
+  expect(all(what).length === results.variants.length,
+    `${all(what).length} ${what} of ${results.variants.length} attentions`);
+for (const look of all('.looks figure')) {
+  expect(/entropy \\d/.test(look.textContent), 'a head without its entropy');
+  expect(all('.q', look).length === 1, 'a head that is asked for nothing');
 }
-for (const key of document.querySelectorAll('.key')) {
+for (const key of all('.key')) {
   let last = 1;
-  const shades = [...key.querySelectorAll('i')];
-  if (shades.length !== 4) faults.push('a key without four shades');
-  for (const shade of shades) {
-    const style = getComputedStyle(shade), back = light(style.backgroundColor);
-    if (contrast(back, paper) < 1.15 * last) faults.push('two shades are alike: ' + key.textContent);
-    last = contrast(back, paper);
-    if (contrast(light(style.color), back) < 4.5)
-      faults.push('a letter can hardly be read on its shade: ' + shade.outerHTML);
+  expect(all('i', key).length === 4, 'a key without four shades');
+  for (const shade of all('i', key)) {
+    const back = light(style(shade).backgroundColor), stands_out = contrast(back, paper);
+    expect(stands_out >= 1.15 * last, 'two shades are alike: ' + key.textContent);
+    last = stands_out;
+    expect(contrast(light(style(shade).color), back) >= 4.5,
+      'a letter can hardly be read on its shade: ' + shade.outerHTML);
   }
 }
-for (const shade of document.querySelectorAll('.text i'))
-  if (!shade.title && shade.className !== 'd') faults.push('says nothing: ' + shade.outerHTML);
-return faults;
+for (const shade of all('.text i'))
+  expect(shade.title || shade.className === 'd', 'says nothing: ' + shade.outerHTML);
 """
 
 # Texts of the pictures that cover each other, or a mark that is not theirs.
 COVERED = """
-const faults = [], inner = (e, by) => {
-  const b = e.getBoundingClientRect();
-  return {left: b.left + by, right: b.right - by, top: b.top + by, bottom: b.bottom - by};
+const named = (e, name) => {
+  const {left, right, top, bottom} = box(e);
+  return {name, left: left + 2, right: right - 2, top: top + 2, bottom: bottom - 2};
 };
 const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-for (const svg of document.querySelectorAll('svg')) {
-  const texts = [...svg.querySelectorAll('text')].filter(t => t.textContent)
-    .map(t => [t.textContent, inner(t, 2)]);
-  const marks = [...svg.querySelectorAll('.mark')].map(m => ['a mark', inner(m, 2)]);
-  texts.forEach(([text, box], i) => {
-    for (const [other, covered] of [...texts.slice(i + 1), ...marks])
-      if (meet(box, covered)) faults.push(`'${text}' covers '${other}'`);
-  });
+for (const svg of all('svg')) {
+  const texts = all('text', svg).filter(t => t.textContent).map(t => named(t, t.textContent)),
+    marks = all('.mark', svg).map(mark => named(mark, 'a mark'));
+  texts.forEach((text, i) => [...texts.slice(i + 1), ...marks].forEach(other =>
+    expect(!meet(text, other), `'${text.name}' covers '${other.name}'`)));
 }
-return faults;
 """
 
 # What stands in the right half of a window, at its top.
 BESIDE = """
-const [first, ...more] = document.querySelectorAll('.part > h1 + .columns > *');
-return more.some(e => e.getBoundingClientRect().left >= first.getBoundingClientRect().right)
-  ? [] : ['nothing stands in the right half of the window'];
+const [first, ...more] = all('.part > h1 + .columns > *');
+expect(more.some(e => box(e).left >= box(first).right),
+  'nothing stands in the right half of the window');
 """
 
 # On paper nothing scrolls: what would be cut off, and what could be split over pages.
-PAPER = """
-const faults = [], table = document.querySelector('.scroll');
-if (table.scrollWidth > table.clientWidth || table.scrollWidth > document.documentElement.clientWidth)
-  faults.push(`the table is cut: ${table.scrollWidth} units of ${table.clientWidth}`);
-if (getComputedStyle(table).overflowX !== 'visible') faults.push('the table scrolls');
-for (const e of document.querySelectorAll('figure, .scroll')) {
-  if (getComputedStyle(e).breakInside !== 'avoid') faults.push('may be split: ' + e.outerHTML.slice(0, 80));
-  if (e.getBoundingClientRect().height > arguments[0] && !e.closest('.readings, .looks'))
-    faults.push('is higher than a page: ' + e.textContent.trim().slice(0, 40));
+ON_PAPER = """
+const [table] = all('.scroll'), wide = table.scrollWidth;
+expect(wide <= table.clientWidth && wide <= document.documentElement.clientWidth,
+  `the table is cut: ${wide} units of ${table.clientWidth}`);
+expect(style(table).overflowX === 'visible', 'the table scrolls');
+for (const e of all('figure, .scroll')) {
+  expect(style(e).breakInside === 'avoid', 'may be split: ' + e.outerHTML.slice(0, 80));
+  expect(box(e).height <= height || e.closest('.readings, .looks'),
+    'is higher than a page: ' + e.textContent.trim().slice(0, 40));
 }
-return faults;
 """
-PAGE = (702, 1030)  # of A4 with margins of 12 mm, CSS pixels
+
+
+def view(browser, page, size, scale, **media):
+    browser.devtools("Emulation.setEmulatedMedia", **media)
+    browser.devtools("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1],
+                     deviceScaleFactor=scale, mobile=True)
+    browser.ask("POST", "/url", {"url": page})
+
+
+def check(browser, what, size, *scripts):
+    return [f"{what}: {fault}" for script in scripts
+            for fault in browser.run(BEGIN + script + END, *size)]
 
 
 def layout_faults(browser, page, scheme, width):
-    browser.devtools("Emulation.setEmulatedMedia",
-                     features=[{"name": "prefers-color-scheme", "value": scheme}])
-    browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=740,
-                     deviceScaleFactor=2, mobile=True)
-    browser.ask("POST", "/url", {"url": page})
-    if not browser.run("return document.querySelector('main h1') !== null && document.querySelector('svg') !== null"):
-        yield "the page has no heading or no picture: is it a report?"
+    size = (width, 740)
+    view(browser, page, size, 2, media="",
+         features=[{"name": "prefers-color-scheme", "value": scheme}])
     # All details open: what they hide must fit too.
     browser.run("for (const e of document.querySelectorAll('details')) e.open = true;")
-    wide = browser.run("return document.documentElement.scrollWidth")
-    if wide > width:
-        yield f"{scheme}: {wide} units wide, {width} is the screen"
-    found = browser.run(BEGINNING) + browser.run(COVERED)
+    scripts = [STICKING_OUT, PICTURES, COVERED]
     if browser.run("return document.querySelector('.verdict') !== null"):
-        found += browser.run(READINGS)
+        scripts.append(READINGS)
     if width >= WINDOW:
-        found += browser.run(BESIDE)
-    for fault in found:
-        yield f"{scheme}, {width} units wide: {fault}"
-    for element in browser.run(STICKING_OUT):
-        yield f"{scheme}, {width} units wide: sticks out: {element}"
-
-
-def paper_faults(browser, page):
-    width, height = PAGE
-    browser.devtools("Emulation.setEmulatedMedia", media="print")
-    browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                     deviceScaleFactor=1, mobile=True)
-    browser.ask("POST", "/url", {"url": page})
-    for fault in browser.run(PAPER, height):
-        yield f"on paper: {fault}"
-    browser.devtools("Emulation.setEmulatedMedia", media="")
+        scripts.append(BESIDE)
+    return check(browser, f"{scheme}, {width} units wide", size, *scripts)
 
 
 def faults(browser, page):
-    found = list(paper_faults(browser, page))
+    view(browser, page, PAPER, 1, media="print")
+    found = check(browser, "on paper", PAPER, ON_PAPER)
     for scheme in ("light", "dark"):
         for width in WIDTHS:
             found += layout_faults(browser, page, scheme, width)
