@@ -12,28 +12,35 @@ const [wasm, program, folder] = process.argv.slice(2);
 rmSync(folder, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 const kLookup = { data: "lookup", attention: "mha", seed: 3, steps: 200 };
-const headcount = (...flags) => execFileSync(program, flags, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
-const drawnBytes = (layers, tokens) => bytesOf(areasOf(layers, tokens, tokens, ""));
-const write = (name, files) => {
-  mkdirSync(`${folder}/${name}`);
-  for (const file of files) writeFileSync(`${folder}/${name}/${file.name}`, file.bytes);
-  return `${folder}/${name}`;
+const headcount = (...flags) =>
+  execFileSync(program, flags, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+// An engine that has trained for so many steps, at least one.
+const trained = (settings, steps) => {
+  const engine = load(wasm);
+  engine.call({ do: "start", settings });
+  engine.call({ do: "step", steps });
+  return engine;
 };
+// Verdicts on runs {spec: [bytes, values of seeds 1, 2, ...]}; `of` gives what a value stands for.
+const judge = (runs, of, more) => load(wasm).call({ do: "judge", ...more,
+  runs: Object.entries(runs).map(([spec, [bytes, values]]) => ({ spec, bytes,
+    seeds: values.map((value, i) => ({ seed: i + 1, questions: 4000, ...of(value) })) })) })
+  .verdicts.join("; ");
+// Bytes that the program counts for a small model with some attention.
+const countedBytes = (attention, ...flags) => JSON.parse(headcount("cost", "--dim", "32",
+  "--context", "64", "--format", "json", ...flags))
+  .rows.find((row) => row.attention === attention).cache_bytes;
+const drawnBytes = (layers, tokens) => bytesOf(areasOf(layers, tokens, tokens, ""));
 
 const tests = {
   "a plan has the sizes that the program counts"() {
     const engine = load(wasm);
-    const sizes = { layers: 2, dim: 32, context: 64 };
-    const plan = (attention) =>
-      engine.call({ do: "plan", settings: { ...sizes, data: "tales", attention } }).cache;
-    const sum = (cache) => drawnBytes(cache.layers, sizes.context);
-    const { rows } = JSON.parse(headcount("cost", "--layers", "2", "--dim", "32", "--context", "64",
-      "--format", "json"));
+    const plan = (attention) => engine.call({ do: "plan",
+      settings: { layers: 2, dim: 32, context: 64, data: "tales", attention } }).cache;
+    const sum = (cache) => drawnBytes(cache.layers, 64);
     for (const attention of ["mha", "gqa", "mqa", "mla", "delta", "v4", "csa"]) {
-      const cache = plan(attention);
-      const row = rows.find((each) => each.attention === attention);
-      assert.equal(cache.bytes_at_context, row.cache_bytes, attention);
-      assert.equal(sum(cache), row.cache_bytes, attention);
+      const cache = plan(attention), counted = countedBytes(attention, "--layers", "2");
+      assert.deepEqual([cache.bytes_at_context, sum(cache)], [counted, counted], attention);
     }
     assert.equal(sum(plan("mqa/share")) * 2, sum(plan("mqa")));
     assert.equal(sum(plan("mha@16")) * 4, sum(plan("mha")));
@@ -64,10 +71,9 @@ const tests = {
       assert.equal(bytes({ ...ofAll, attention }), bytes({ attention }), attention);
   },
   "a plan says what its attention's sliders stand at"() {
-    const plan = (attention) => load(wasm).call({ do: "plan",
-      settings: { data: "tales", layers: 4, dim: 32, context: 64, attention } });
     const read = (attention) => {
-      const { spec, choice } = plan(attention);
+      const { spec, choice } = load(wasm).call({ do: "plan",
+        settings: { data: "tales", layers: 4, dim: 32, context: 64, attention } });
       return [spec, choice];
     };
     assert.deepEqual(read("gqa:kv-heads=2:head-dim=16:gate=on:window=8"), ["gqa2x16:gate=on@8",
@@ -77,13 +83,10 @@ const tests = {
     assert.deepEqual(read("3*delta/mla4+4"), ["3*delta/mla4+4", null]);
   },
   "runs are judged as compare does"() {
-    const engine = load(wasm), five = (value) => Array(5).fill(value);
-    // Right answers of seeds 1, 2, ..., or losses; null: it diverged.
-    const judge = (runs, baselines = { guesser: 0.25 }) => engine.call({ do: "judge", baselines,
-      runs: Object.entries(runs).map(([spec, [bytes, values]]) => ({ spec, bytes,
-        seeds: values.map((value, i) => ({ seed: i + 1, step: 9, loss: value, answers: value,
-          questions: 4000, diverged: value === null })) })) });
-    const textOf = (...asked) => judge(...asked).verdicts.join("; ");
+    const five = (value) => Array(5).fill(value);
+    // Right answers of each seed, or losses; null: it diverged.
+    const textOf = (runs, baselines = { guesser: 0.25 }) => judge(runs, (value) =>
+      ({ step: 9, loss: value, answers: value, diverged: value === null }), { baselines });
     const mha = [512, five(0.9)];
     assert.match(textOf({ mha, mqa: [128, five(0.9)] }),
       /^mqa is enough: 25 % of mha's KV cache, .*\(5 of 5 seeds below 5/);
@@ -102,20 +105,16 @@ const tests = {
     assert.equal(textOf({ mha: [512, losses], mqa: [128, more.slice(1)] }, null), "");
   },
   "runs that end when they have learned are judged by their steps"() {
-    const engine = load(wasm);
-    // Steps to learn of seeds 1, 2, ...; 0: it did not.
-    const judge = (runs) => engine.call({ do: "judge", baselines: { guesser: 0.1 }, steps: 400,
-      runs: Object.entries(runs).map(([spec, [bytes, learned]]) => ({ spec, bytes,
-        seeds: learned.map((step, i) => ({ seed: i + 1, step: step || 400, loss: 1, answers: 0.5,
-          questions: 500, learned: step })) })) });
+    // Steps to learn of each seed; 0: it did not.
+    const textOf = (runs) => judge(runs, (learned) => ({ step: learned || 400, loss: 1,
+      answers: 0.5, learned }), { baselines: { guesser: 0.1 }, steps: 400 });
     const mha = [64, [100, 100, 120, 100, 100]], later = [16, [300, 300, 300, 300, 300]];
-    const texts = judge({ mha, mqa: [16, mha[1]], mhax4: later, mqax4: [8, [0, 0, 0, 0, 0]] })
-      .verdicts.join("; ");
-    assert.match(texts, /^mqa is enough: 25 % of mha's KV cache, in 100 steps, .*\(5 of 5 .* 25 %\)/);
+    const texts = textOf({ mha, mqa: [16, mha[1]], mhax4: later, mqax4: [8, [0, 0, 0, 0, 0]] });
+    assert.match(texts, /^mqa is enough: 25 % of mha's KV cache, in 100 steps, .*\(5 of 5 .*25 %/);
     assert.match(texts, /; mhax4 learns later, in 300 steps, \+200 %/);
     assert.match(texts, /; mqax4 does not learn in 400 steps/);
-    const [undecided] = judge({ mha: [64, [100, 0, 100, 100, 100]], mqa: mha }).verdicts;
-    assert.match(undecided, /^nothing can be decided: mha, .* does not learn in 400 steps/);
+    assert.match(textOf({ mha: [64, [100, 0, 100, 100, 100]], mqa: mha }),
+      /^nothing can be decided: mha, .* does not learn in 400 steps/);
   },
   "recall has questions, whose answers stand behind their keys"() {
     const engine = load(wasm), { settings } = engine.call({ do: "start",
@@ -126,7 +125,8 @@ const tests = {
     engine.call({ do: "step", steps: 2 });
     const { questions } = engine.call({ do: "text" });
     assert.ok(questions.length > 50);
-    for (const { prompt, answer } of questions) assert.equal(recallAnswer(prompt, 6), answer, prompt);
+    for (const { prompt, answer } of questions)
+      assert.equal(recallAnswer(prompt, 6), answer, prompt);
     const symbols = engine.save().find(({ name }) => name === "tokenizer.json");
     const { vocab } = JSON.parse(new TextDecoder().decode(symbols.bytes)).model;
     const prompt = randomRecall(Object.keys(vocab), 6);
@@ -151,23 +151,20 @@ const tests = {
     assert.equal(engine.call({ do: "step", steps: 1 }).loss, null);
   },
   "a saved model gives the program the same text, and opens again"() {
-    const engine = load(wasm);
-    const settings = { data: "tales", attention: "mla", steps: 30, layers: 1, dim: 32, context: 64 };
-    engine.call({ do: "start", settings });
-    engine.call({ do: "step", steps: 30 });
+    const engine = trained({ data: "tales", attention: "mla", steps: 30, layers: 1, dim: 32,
+      context: 64 }, 30);
     const question = { do: "ask", prompt: "Anna is in the ", tokens: 20, temperature: 0 };
     const answer = engine.call(question);
-    const files = engine.save();
-    const saved = write("saved", files);
+    const files = engine.save(), saved = `${folder}/saved`;
+    mkdirSync(saved);
+    for (const { name, bytes } of files) writeFileSync(`${saved}/${name}`, bytes);
     const expected = ["f32", "f16", "int8", "int4", "int3", "int2"].map((cache) => {
       const { text, steps, cache: layers } = engine.call({ ...question, cache });
       const sample = headcount("sample", "--from", saved, "--prompt", question.prompt, "--tokens",
         "20", "--temperature", "0", "--cache-dtype", cache);
       assert.ok(sample.includes(text), `${cache}: ${sample} without ${text}`);
-      const { rows } = JSON.parse(headcount("cost", "--layers", "1", "--dim", "32", "--context",
-        "64", "--attention", "mla", "--cache-dtype", cache, "--format", "json"));
-      const { cache_bytes: bytes } = rows.find((row) => row.attention === "mla");
-      assert.equal(drawnBytes(layers, 64), bytes, cache);
+      assert.equal(drawnBytes(layers, 64),
+        countedBytes("mla", "--layers", "1", "--cache-dtype", cache), cache);
       return steps.at(-1).probabilities;
     });
     assert.notDeepEqual(expected.at(-1), expected[0]); // two bits are not as good as 32
@@ -222,9 +219,7 @@ const tests = {
     assert.deepEqual(settingsOf({ attention: "mha", heads: 6, "head-dim": 4 }), ["mhax4", {}]);
   },
   "an answer shows probabilities, weights and a cache that fills"() {
-    const engine = load(wasm);
-    engine.call({ do: "start", settings: kLookup });
-    engine.call({ do: "step", steps: 200 });
+    const engine = trained(kLookup, 200);
     const { questions, validation } = engine.call({ do: "text" });
     assert.ok(questions.length > 5 && validation.length > 300);
     const { prompt } = questions[0];
@@ -241,9 +236,7 @@ const tests = {
     });
   },
   "errors say what is wrong, and the session goes on"() {
-    const engine = load(wasm);
-    engine.call({ do: "start", settings: kLookup });
-    engine.call({ do: "step", steps: 10 });
+    const engine = trained(kLookup, 10);
     const text = engine.call({ do: "text" });
     const plan = (settings) => engine.error({ do: "plan", settings });
     assert.match(plan({ text: "a".repeat(1000) }), /one symbol only/);
@@ -263,20 +256,18 @@ const tests = {
   },
   "a training that diverges says so"() {
     const engine = load(wasm);
-    const settings = { ...kLookup, lr: 100, "min-lr": 100, warmup: 0, "grad-clip": 0 };
-    engine.call({ do: "start", settings });
+    engine.call({ do: "start", settings: { ...kLookup, lr: 100, "min-lr": 100, warmup: 0,
+      "grad-clip": 0 } });
     let error;
     for (let i = 0; i < 200 && error === undefined; ++i)
       error = engine.error({ do: "step", steps: 1 });
     assert.match(error, /at step \d+; .*lower `lr`/);
   },
   "an own text is learned and asked"() {
-    const engine = load(wasm);
     const text = "the cat sat on the mat, und die Käuzchen schlafen. ".repeat(60);
-    const settings = { text, data: "cats.txt", layers: 1, dim: 32, context: 32, steps: 60, lr: 5e-3 };
-    const plan = engine.call({ do: "start", settings });
-    assert.equal(plan.baselines, null);
-    engine.call({ do: "step", steps: 60 });
+    const settings = { text, data: "cats.txt", layers: 1, dim: 32, context: 32, lr: 5e-3 };
+    const engine = trained(settings, 60);
+    assert.equal(engine.call({ do: "plan", settings }).baselines, null);
     assert.equal(engine.call({ do: "evaluate", tokens: 200 }).answers, null);
     assert.equal(engine.call({ do: "ask", prompt: "die Käuz", tokens: 4 }).steps.length, 4);
   },
