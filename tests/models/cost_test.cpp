@@ -62,7 +62,7 @@ void expect_published(const char* settings, Index context,
                       const std::vector<PublishedFigures>& rows) {
   const Table table = table_of(json::parse(settings), context);
   for (const PublishedFigures& published : rows) {
-    const Costs& costs = table.rows.at(published.attention);
+    const CostRow& costs = table.rows.at(published.attention);
     for (const auto& [figure, count] :
          {std::pair{published.parameters, costs.parameters},
           {published.projections, costs.linear_macs_per_token * context},
