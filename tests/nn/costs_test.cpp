@@ -13,66 +13,34 @@
 #include <vector>
 
 #include "autograd/products.h"
-#include "nn/kinds_with_scores.h"
 #include "nn/test_layer.h"
+#include "nn/variants.h"
 
 namespace headcount::costs {
 namespace {
 
-bool fits(const LayerConfig& config) {
-  try {
-    resolved(config);
-    return true;
-  } catch (const ShapeError&) {
-    return false;
-  }
+// Settings of the kind but for those that change no count or need other layers.
+Variants settings_of(const AttentionKind& kind) {
+  Variants settings = variants(kind);
+  for (const char* const left_out :
+       {"window", "canon", "canon-taps", "score-scale", "score-cap", "value-residual"})
+    settings.erase(left_out);
+  std::erase_if(settings, [](const auto& setting) {
+    return find_setting(attention_settings(), setting.first) == nullptr;
+  });
+  return settings;
 }
 
-// A layer with sizes as they come; odd ones only where nothing is rotated.
-LayerConfig random_layer(std::string_view kind) {
-  const auto size = [](Index low, Index end) { return *rc::gen::inRange<Index>(low, end); };
+// A layer with random values of these settings.
+LayerConfig random_layer(const AttentionKind& kind, const Variants& settings) {
   LayerConfig c;
-  c.kind = kind;
+  c.kind = kind.name;
+  c.dim = *rc::gen::inRange<Index>(1, 40);
   c.max_positions = 150;
   c.rotary = *rc::gen::arbitrary<bool>();
-  const Index even = c.rotary ? 2 : 1;
-  const Index heads = size(1, 7);
-  set(c, "heads", heads);
-  set(c, "head-dim", even * size(1, 9));
-  c.dim = size(1, 40);
-  const Index kv_heads = *rc::gen::suchThat(rc::gen::inRange<Index>(1, heads + 1),
-                                            [&](Index g) { return heads % g == 0; });
-  const Index latents = *rc::gen::element<Index>(1, heads);
-  set(c, "kv-heads", kv_heads);
-  set(c, "latents", latents);
-  set(c, "kv-rank", latents * size(1, 20));
-  set(c, "latent-scale", *rc::gen::arbitrary<bool>());
-  set(c, "kv-factors", size(1, 4));
-  set(c, "q-factors", size(1, 4));
-  set(c, "tie-kv", *rc::gen::arbitrary<bool>());
-  set(c, "q-rank", *rc::gen::element<Index>(0, size(1, 20)));
-  set(c, "nope-dim", size(1, 12));
-  do {  // heads that are rotated in part may be too narrow
-    set(c, "rope-dim", even * size(0, 6));
-  } while (!fits(c));
-  set(c, "v-dim", size(1, 12));
-  set(c, "o-groups", *rc::gen::element<Index>(1, heads));
-  set(c, "o-rank", size(1, 12));
-  set(c, "compress", size(1, 9));
-  set(c, "index-heads", size(1, 5));
-  set(c, "index-head-dim", 12 + even * size(0, 3));
-  set(c, "index-topk", size(1, 12));
-  set(c, "latent-norm", *rc::gen::arbitrary<bool>());
-  set(c, "latent-dim", size(1, 12));
-  set(c, "value-heads", heads * size(1, 3));
-  set(c, "key-heads", kv_heads);
-  set(c, "conv-taps", size(1, 6));
   c.bias = *rc::gen::arbitrary<bool>();
-  set(c, "output-projection", *rc::gen::arbitrary<bool>());
-  set(c, "gate", *rc::gen::arbitrary<bool>());
-  set(c, "sinks", attention_kind(kind).attends && *rc::gen::arbitrary<bool>());
-  set(c, "qk-norm", attention_kind(kind).no_qk_norm.empty() && *rc::gen::arbitrary<bool>());
-  c.causal = !attention_kind(kind).attends || sees_all_before(attention_kind(kind));
+  c.causal = !kind.attends || sees_all_before(kind);
+  for (const auto& [name, values] : settings) set(c, name, *rc::gen::elementOf(values));
   return c;
 }
 
@@ -92,8 +60,8 @@ class CostsOfALayer : public testing::TestWithParam<const AttentionKind*> {};
 INSTANTIATE_TEST_SUITE_P(Registry, CostsOfALayer, testing::ValuesIn(attention_kinds()), name_of);
 
 TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
-  EXPECT_TRUE(rc::check([] {
-    const AttentionPlan config = resolved(random_layer(GetParam()->name));
+  EXPECT_TRUE(rc::check([settings = settings_of(*GetParam())] {
+    const AttentionPlan config = resolved(random_layer(*GetParam(), settings));
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});
     store.allocate();
@@ -113,10 +81,10 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
 // The last token of a text, in every form: its projections, the rows that it reads, and the keys
 // and values that are rebuilt from the cache, its own among them.
 TEST_P(CostsOfALayer, AreTheMultiplyAccumulatesOfADecodedToken) {
-  EXPECT_TRUE(rc::check([] {
-    LayerConfig given = random_layer(GetParam()->name);
+  EXPECT_TRUE(rc::check([settings = settings_of(*GetParam()), canon = convolves(*GetParam())] {
+    LayerConfig given = random_layer(*GetParam(), settings);
     given.causal = true;
-    if (convolves(*GetParam()) && *rc::gen::arbitrary<bool>()) set(given, "canon", "B");
+    if (canon && *rc::gen::arbitrary<bool>()) set(given, "canon", "B");
     const AttentionPlan config = resolved(given);
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});
