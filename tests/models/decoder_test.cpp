@@ -117,13 +117,14 @@ std::vector<Given> configs_with_options(const std::string& attention) {
 // Models with random values of all settings, as far as they go together.
 std::vector<Given> configs_with_combinations(const std::string& attention) {
   constexpr std::uint32_t kCombinations = 30;
+  const Variants settings = decoding_variants(attention);
   std::vector<Given> configs;
   for (std::uint32_t combination = 0; combination < kCombinations; ++combination) {
     configs.push_back(decoder_config(attention));
     Given& config = configs.back();
     const RandomKey key{4, random_stream(attention), combination};
     std::uint64_t index = 0;
-    for (const auto& [name, values] : decoding_variants(attention))
+    for (const auto& [name, values] : settings)
       config.put(name, values[random_below(key, index++, values.size())]);
     if (config.text("score-scale") == "row-norm") config.put("score-cap", 0);
     if (config.on("tie-kv")) config.put("value-residual", 0);
@@ -202,6 +203,7 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
 // those of tokens one by one to a prefill, too.
 TEST_P(DecodingOfKinds, EqualsForwardWithCombinationsOfOptionsAndThroughRotatedRowsOfEachType) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
+  int rotated = 0;
   for (const Given& config : configs_with_combinations(GetParam())) {
     SCOPED_TRACE(config.values().dump());
     expect_every_form_equals_forward(config, GetParam());
@@ -213,6 +215,7 @@ TEST_P(DecodingOfKinds, EqualsForwardWithCombinationsOfOptionsAndThroughRotatedR
     } catch (const ShapeError&) {
       continue;  // rows of an odd number of numbers
     }
+    ++rotated;
     for (const std::string_view form : attention_forms(model->plan()->cycle.front()))
       expect_equal(
           decode(*model, tokens, {1, rounding, {{GetParam(), std::string(form)}}}, {13, 1, 1, 5}),
@@ -229,6 +232,7 @@ TEST_P(DecodingOfKinds, EqualsForwardWithCombinationsOfOptionsAndThroughRotatedR
       }
     }
   }
+  EXPECT_GT(rotated, 0);
 }
 
 // Recent rows of as many tokens as there are change nothing, but pooled rows are never recent: they

@@ -44,7 +44,7 @@ inline const Variants& variants() {
       {"tie-kv", {"off", "on"}},
       {"qk-norm", {"off", "on"}},
       {"latent-norm", {"on", "off"}},
-      {"latent-dim", {"1", "3"}},
+      {"latent-dim", {"1", "4"}},
       {"window", {"0", "2"}},
       {"score-scale", {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.7"}},
       {"score-cap", {"0", "0.5", "20"}},
