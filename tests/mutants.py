@@ -5,8 +5,8 @@ or if a source no longer has the text that a mutant changes.
     python3 tests/mutants.py [PART OF A FILE'S NAME OR OF A MUTANT'S TEXT]...
 
 Builds the test programs concerned in .build/release (BUILD names another folder) and no others. The
-sources stay as they are: a changed copy is compiled alone and linked before the libraries, and so is
-an unchanged copy, with which the suites must pass."""
+sources stay as they are: a changed copy is compiled alone and linked before the libraries, and so
+is an unchanged copy, with which the suites must pass."""
 import concurrent.futures
 import os
 import pathlib
@@ -17,120 +17,84 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / ".build/release")).resolve()
-# File and test program; then for each mutant old text, new text, filter, and a reason if the mutant
-# changes nothing that a caller can see.
-MUTANTS = {
-    ("train/statistics.cpp", "train"): [
-        ("ssize(values) / 2;", "ssize(values) / 2 - 1;", "Median.*"),
-        ("mean) > *", "mean) >= *", "EstimateOfSeeds.*"),
-        ("(squares / (n - 1))", "(squares / n)", "EstimateOfSeeds.*"),
-        ("b(0.5);", "b(0.51);", "StudentT.*"),
-    ],
-    ("train/compare/verdict.cpp", "train"): [
-        ("range.last <= range.first", "range.last < range.first",
-         "SeedRange*.*:Verdict*.*:*Seeds*.*:*Question*.*"),
-        ("run.seed) <= question", "run.seed) < question",
-         "Verdict*.*:Tolerance*.*:*Tolerance*"),
-    ],
-    ("train/compare/sequential_testing.cpp", "train"): [
-        ("< *tolerance)", "<= *tolerance)", "Verdict*.*"),
-        ("> *tolerance ?", ">= *tolerance ?", "Verdict*.*"),
-    ],
-    ("train/compare/needed_runs.cpp", "train"): [
-        ("settled && costs.size() >= first", "settled && costs.size() > first", "NeededRuns.*"),
-        ("failed_references) >= first", "failed_references) > first", "NeededRuns.*"),
-    ],
-    ("data/batches.cpp", "data"): [
-        ("if (tokens > context)", "if (tokens >= context)", "*Windows.*"),
-        ("min(batch.length, end - start)", "min(batch.length, end - start + 1)",
-         "EvaluationWindows.*"),
-        ("position = start + 1 + i", "position = start + i", "*Windows.*"),
-        ("lower_bound(marks", "upper_bound(marks", "SampleWindows.*"),
-        ("start < tokens - 1;", "start < tokens;", "EvaluationWindows.*"),
-        ("+ context <= targets", "+ context < targets", "EvaluationWindows.*"),
-    ],
-    ("models/sampling.cpp", "models"): [
-        ("context + 1) / 2", "context) / 2", "SampledText.*"),
-        ("reached < enough", "reached <= enough", "SampleToken.*"),
-        ("options.min_p * list.front()", "options.min_p * list.back()", "SampleToken.*"),
-        ("c.probability < threshold", "c.probability <= threshold", "SampleToken.*"),
-        ("context && !options", "context - 1 && !options", "SampledText.*"),
-        ("- start_ <= context", "- start_ < context", "SampledText.*"),
-        ("prompt_ + i, b)", "prompt_ + i)", "SampledText.*"),
-    ],
-    ("train/optimizer.cpp", "train"): [
-        ("(warmup + 1)", "(warmup)", "LearningRateSchedule.*"),
-        ("if (step < warmup)", "if (step <= warmup)", "LearningRateSchedule.*",
-         "the ramp ends at the peak, where every decay begins"),
-        ("max(warmup, steps - steps / 5)", "max(warmup, steps - steps / 4)",
-         "LearningRateSchedule.*"),
-        ("(norm + 1e-6)", "norm", "ClipScale.*"),
-    ],
-    ("train/evaluation.cpp", "train"): [
-        ("bit_width(position / 32)", "bit_width(position / 33)", "EvaluationOfAText.*"),
-        ("bit_width(distance) - 1)", "bit_width(distance - 1))", "EvaluationOfAText.*"),
-        ("+ i % length + 1;", "+ i % length;", "EvaluationOfAText.*"),
-    ],
-    ("autograd/ops/picking.cpp", "in_double"): [
-        ("end_row(t) - sizes.window)", "end_row(t) - sizes.window + 1)", "ComposedPicking.*"),
-        ("+ t + 1) /", "+ t) /", "ComposedPicking.*"),
-    ],
-    ("autograd/ops/norms.cpp", "gradcheck"): [
-        ("(array(g, width) - mean_g - array(h, width) * mean_gh)",
-         "(array(g, width) - array(h, width) * mean_gh)",
-         "*GradientOfOp*/layer_norm"),
-    ],
-    ("autograd/ops/softmax.cpp", "gradcheck"): [
-        ("(d - (d * out).sum())", "d", "*GradientOfOp*/softmax"),
-        ("(none ? 0 : softmax.inverse * weight)", "(softmax.inverse * weight)",
-         "*GradientOfOp*/cross_entropy"),
-    ],
-    ("autograd/ops/activations.cpp", "gradcheck"): [
-        ("d * lanes<n>(xv + i) * slope(g, s)", "d * slope(g, s)", "*GradientOfOp*/silu_gate"),
-    ],
-    ("autograd/ops/convolution.cpp", "gradcheck"): [
-        ("max<Index>(0, kernel - 1 - t)", "max<Index>(1, kernel - 1 - t)",
-         "*GradientOfOp*/causal_convolution"),
-    ],
-    ("autograd/ops/pooling.cpp", "gradcheck"): [
-        ("sink && sink.write == Write::assign", "false", "*GradientOfOp*/pool_tokens"),
-    ],
-    ("autograd/ops/attention_kernel.cpp", "in_double"): [
-        ("p.masks(b, j + r)", "p.masks(b, j)", "ComposedAttention.*"),
-        ("all = p.cap * (all / p.cap)", "all = (all / p.cap)", "ComposedAttention.*"),
-        ("own - p.gate_sums[p.gate(b, tile.begin + r,", "own - p.gate_sums[p.gate(b, tile.begin,",
-         "ComposedAttention.*"),
-        ("total()[lane] = 1;", "total()[lane] = 2;", "ComposedAttention.*"),
-    ],
-    ("autograd/row_cache.cpp", "autograd"): [
-        ("left >= first_token_;", "left > first_token_;", "RecentRows.*"),
-    ],
-    ("autograd/cache_format.cpp", "autograd"): [
-        ("== above && code % 2 == 1", "== above && code % 2 == 0", "CacheTypes.*"),
-    ],
-    ("data/corpus.cpp", "data"): [
-        ("(1.0 - options.validation_fraction)", "options.validation_fraction", "CorpusFromFile.*"),
-        ("cut <= 0 ||", "cut < 0 ||", "CorpusFromFile.*"),
-        ("lower_bound(corpus.train.starts, characters)", "upper_bound(corpus.train.starts, characters)",
-         "*BuiltInCorpus*"),
-    ],
-    ("models/cost.cpp", "models"): [
-        ("  cache.require_fit(rounding);\n", "", "CostTable.*"),
-    ],
-    ("models/checkpoint/safetensors.cpp", "models"): [
-        ("wanted > bytes.size()", "wanted >= bytes.size()", "*Safetensors*"),
-        ("== end - begin,", ">= end - begin,", "*Safetensors*"),
-    ],
-    ("models/checkpoint/contents.cpp", "models"): [
-        ("tensor.shape != expected", "tensor.shape.size() != expected.size()",
-         "CheckpointFolder.*"),
-    ],
-    ("nn/attention/memory.cpp", "models"): [
-        ("return options.window > 0 ? std::min(options.window,",
-         "return options.window > 0 ? std::min(options.window + 1,",
-         "KnownModels.HaveThePublishedSizes"),
-    ],
-}
+# A line for each source: its name, a test program and the suites that should notice. Below it each
+# mutant: old text => new text, and a reason if it changes nothing that a caller can see.
+MUTANTS = r"""
+train/statistics.cpp train Median.*:EstimateOfSeeds.*:StudentT.*
+    ssize(values) / 2; => ssize(values) / 2 - 1;
+    mean) > * => mean) >= *
+    (squares / (n - 1)) => (squares / n)
+    b(0.5); => b(0.51);
+train/compare/verdict.cpp train SeedRange*.*:Verdict*.*:*Seeds*.*:*Question*.*:*Tolerance*
+    range.last <= range.first => range.last < range.first
+    run.seed) <= question => run.seed) < question
+train/compare/sequential_testing.cpp train Verdict*.*
+    < *tolerance) => <= *tolerance)
+    > *tolerance ? => >= *tolerance ?
+train/compare/needed_runs.cpp train NeededRuns.*
+    settled && costs.size() >= first => settled && costs.size() > first
+    failed_references) >= first => failed_references) > first
+data/batches.cpp data *Windows.*
+    if (tokens > context) => if (tokens >= context)
+    min(batch.length, end - start) => min(batch.length, end - start + 1)
+    position = start + 1 + i => position = start + i
+    lower_bound(marks => upper_bound(marks
+    start < tokens - 1; => start < tokens;
+    + context <= targets => + context < targets
+models/sampling.cpp models SampledText.*:SampleToken.*
+    context + 1) / 2 => context) / 2
+    reached < enough => reached <= enough
+    options.min_p * list.front() => options.min_p * list.back()
+    c.probability < threshold => c.probability <= threshold
+    context && !options => context - 1 && !options
+    - start_ <= context => - start_ < context
+    prompt_ + i, b) => prompt_ + i)
+train/optimizer.cpp train LearningRateSchedule.*:ClipScale.*
+    (warmup + 1) => (warmup)
+    if (step < warmup) => if (step <= warmup) because the ramp ends where every decay begins
+    max(warmup, steps - steps / 5) => max(warmup, steps - steps / 4)
+    (norm + 1e-6) => norm
+train/evaluation.cpp train EvaluationOfAText.*
+    bit_width(position / 32) => bit_width(position / 33)
+    bit_width(distance) - 1) => bit_width(distance - 1))
+    + i % length + 1; => + i % length;
+autograd/ops/picking.cpp in_double ComposedPicking.*
+    end_row(t) - sizes.window) => end_row(t) - sizes.window + 1)
+    + t + 1) / => + t) /
+autograd/ops/norms.cpp gradcheck *GradientOfOp*/layer_norm
+    (array(g, width) - mean_g - array => (array(g, width) - array
+autograd/ops/softmax.cpp gradcheck *GradientOfOp*/softmax:*GradientOfOp*/cross_entropy
+    (d - (d * out).sum()) => d
+    (none ? 0 : softmax.inverse * weight) => (softmax.inverse * weight)
+autograd/ops/activations.cpp gradcheck *GradientOfOp*/silu_gate
+    d * lanes<n>(xv + i) * slope(g, s) => d * slope(g, s)
+autograd/ops/convolution.cpp gradcheck *GradientOfOp*/causal_convolution
+    max<Index>(0, kernel - 1 - t) => max<Index>(1, kernel - 1 - t)
+autograd/ops/pooling.cpp gradcheck *GradientOfOp*/pool_tokens
+    sink && sink.write == Write::assign => false
+autograd/ops/attention_kernel.cpp in_double ComposedAttention.*
+    p.masks(b, j + r) => p.masks(b, j)
+    all = p.cap * (all / p.cap) => all = (all / p.cap)
+    own - p.gate_sums[p.gate(b, tile.begin + r, => own - p.gate_sums[p.gate(b, tile.begin,
+    total()[lane] = 1; => total()[lane] = 2;
+autograd/row_cache.cpp autograd RecentRows.*
+    left >= first_token_; => left > first_token_;
+autograd/cache_format.cpp autograd CacheTypes.*
+    == above && code % 2 == 1 => == above && code % 2 == 0
+data/corpus.cpp data CorpusFromFile.*:*BuiltInCorpus*
+    (1.0 - options.validation_fraction) => options.validation_fraction
+    cut <= 0 || => cut < 0 ||
+    lower_bound(corpus.train.starts, characters) => upper_bound(corpus.train.starts, characters)
+models/cost.cpp models CostTable.*
+    cache.require_fit(rounding); => ;
+models/checkpoint/safetensors.cpp models *Safetensors*
+    wanted > bytes.size() => wanted >= bytes.size()
+    == end - begin, => >= end - begin,
+models/checkpoint/contents.cpp models CheckpointFolder.*
+    tensor.shape != expected => tensor.shape.size() != expected.size()
+nn/attention/memory.cpp models KnownModels.HaveThePublishedSizes
+    return options.window > 0 ? std::min(options => return options.window > 0 ? std::min(1 + options
+"""
 
 
 def make_value(program, file, name):
@@ -165,40 +129,48 @@ def failure(name, source, program, tests):
     return done.stdout + done.stderr if done.returncode else ""
 
 
-def run(number, file, program, old, new, tests, *reason):
-    """A line to print, and whether the mutant is wrong: survives without a reason or cannot be tried."""
+def run(number, file, program, tests, old, new, reason):
+    """A line to print, and whether the mutant survives without a reason or cannot be tried."""
     source = (ROOT / file).read_text()
     if source.count(old) != 1:
         return f"WRONG     {file}: {old!r} stands there {source.count(old)} times", True
     try:
         killed = failure(f"mutant_{number}", source.replace(old, new), program, tests)
-        if old == new:
-            return f"unchanged {file} {killed}", bool(killed)
-        if killed:
-            return f"killed    {file}: {new}", False
-        return f"SURVIVES  {file}: {new}  {' '.join(reason)}", not reason
     except RuntimeError as error:
         return f"WRONG     {file}: {new!r}: {error}", True
+    if old == new:
+        return f"unchanged {file} {killed}", bool(killed)
+    if killed:
+        return f"killed    {file}: {new}", False
+    return f"SURVIVES  {file}: {new}  {reason}", not reason
 
 
-chosen = []
-for (file, program), mutants in MUTANTS.items():
-    mutants = [m for m in mutants
-               if not sys.argv[1:] or any(part in file or part in m[0] for part in sys.argv[1:])]
-    if mutants:
-        chosen += [(file, program, *m) for m in mutants]
-        filters = sorted({m[2] for m in mutants})
-        first = (ROOT / file).read_text()  # the unchanged copy: all of its text for the same text
-        chosen.append((file, program, first, first, ":".join(filters)))
-if not chosen:
+def chosen(parts):
+    """Arguments of `run` for mutants with one of `parts` in their file's name or text, after an
+    unchanged copy of each of their sources."""
+    for line in MUTANTS.strip().splitlines():
+        if not line.startswith(" "):
+            source, is_first = line.split(), True
+            continue
+        old, new, reason = re.fullmatch(" +(.+) => (.+?)(?: because (.+))?", line).groups("")
+        if not parts or any(part in source[0] or part in old for part in parts):
+            if is_first:
+                text = (ROOT / source[0]).read_text()
+                yield *source, text, text, ""
+            yield *source, old, new, reason
+            is_first = False
+
+
+mutants = list(chosen(sys.argv[1:]))
+if not mutants:
     sys.exit("no mutant is called so")
-jobs = len(os.sched_getaffinity(0)) if "JOBS" not in os.environ else int(os.environ["JOBS"])
-programs = sorted({program for _, program, *_ in chosen})
+jobs = int(os.environ.get("JOBS", len(os.sched_getaffinity(0))))
+programs = sorted({program for _, program, *_ in mutants})
 subprocess.run(["cmake", "--build", BUILD, "--parallel", str(jobs), "--target", *programs],
                check=True, stdout=subprocess.DEVNULL)
 wrong = 0
 with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-    for text, is_wrong in pool.map(lambda i: run(i, *chosen[i]), range(len(chosen))):
+    for text, is_wrong in pool.map(lambda i: run(i, *mutants[i]), range(len(mutants))):
         print(text, flush=True)
         wrong += is_wrong
 sys.exit(f"{wrong} wrong" if wrong else 0)
