@@ -265,8 +265,7 @@ Given for_another_attention(const Given& given) {
 }
 
 ModelPlan with_settings(const ModelPlan& plan, const nlohmann::json& settings) {
-  Given given(model_settings());
-  given.put_known(plan->settings);
+  Given given(model_settings(), plan->settings);
   given.put(settings);
   return resolve_model(given, plan->unlisted);
 }

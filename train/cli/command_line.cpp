@@ -323,7 +323,7 @@ void put_flags(const CommandLine& line, Given& given) {
     if (is_other(name)) given.put(name, text);
   }
   const std::string* const attention = line.find("attention");
-  if (attention == nullptr) return;
+  if (attention == nullptr || find_setting(given.known(), "attention") == nullptr) return;
   const nlohmann::ordered_json before = given.values();
   given.put("attention", *attention);
   for (const auto& [name, text] : line.given) {

@@ -85,12 +85,8 @@ CostQuestion question_of(const CommandLine& line, Index positions) {
   std::ranges::sort(question.contexts);
   question.contexts.erase(std::unique(question.contexts.begin(), question.contexts.end()),
                           question.contexts.end());
-  Given rounding(cache_settings());
-  rounding.put("cache-dtype", "bf16");
-  for (const Setting& setting : cache_settings()) {
-    if (const std::string* const text = line.find(setting.name))
-      rounding.put(setting.name, parse_value(setting.name, setting.takes, *text));
-  }
+  Given rounding(cache_settings(), {{"cache-dtype", "bf16"}});
+  put_flags(line, rounding);
   question.rounding = read_rounding(rounding);
   if (!question.rounding.parts.empty()) question.rounding.all.type = CacheType::bf16;  // the rest
   const auto whole = [&](const char* flag) {

@@ -93,13 +93,9 @@ TrainOptions new_options(const CommandLine& line) {
   if (init.empty()) return resolve_training(given);
   const ModelPlan there =
       named_by("init", [&] { return load_config(require_checkpoint(init)).model; });
-  nlohmann::ordered_json here;
-  for (const auto& [name, value] : given.values().items()) {
-    if (find_setting(model_settings(), name) != nullptr) here[name] = value;
-  }
-  require_same_model(init, here, there->settings, UseOfWeights::start);
-  Given all(training_settings());
-  all.put_known(there->settings);
+  require_same_model(init, given.of(model_settings(), "").values(), there->settings,
+                     UseOfWeights::start);
+  Given all(training_settings(), there->settings);
   all.put_known(given.values());
   return resolve_training(all);
 }
@@ -129,8 +125,7 @@ TrainOptions resumed_options(const CommandLine& line) {
                      ", which continues a run in its folder, with its settings");
   const TrainOptions trained = named_by("resume", [&] { return read_run_options(run); });
   const nlohmann::ordered_json before = to_json(trained);
-  Given given(training_settings());
-  given.put_known(before);
+  Given given(training_settings(), before);
   put_flags(line, given);
   const TrainOptions options = resolve_training(given);
   const nlohmann::ordered_json now = to_json(options);
