@@ -96,17 +96,22 @@ std::string GradientReport::text() const {
          std::to_string(numeric) + " (worst of " + std::to_string(derivatives) + ")";
 }
 
+std::vector<Var> record(Tape& tape, std::span<const CheckedInput> inputs) {
+  std::vector<Var> vars;
+  for (const CheckedInput& input : inputs) {
+    vars.push_back(input.differentiable ? tape.leaf(input.shape, input.values)
+                                        : tape.constant(input.shape, input.values));
+  }
+  return vars;
+}
+
 GradientReport check_gradients(const CheckedFunction& function, std::vector<CheckedInput> inputs,
                                const GradientCheckOptions& options) {
   Tape tape;
   std::vector<Var> vars;
   const auto run = [&] {
     tape.reset();
-    vars.clear();
-    for (const CheckedInput& input : inputs) {
-      vars.push_back(input.differentiable ? tape.leaf(input.shape, input.values)
-                                          : tape.constant(input.shape, input.values));
-    }
+    vars = record(tape, inputs);
     return function(tape, vars);
   };
   const Var output = run();

@@ -19,6 +19,9 @@ struct CheckedInput {
   bool differentiable = true;  ///< false: a constant, neither perturbed nor compared
 };
 
+/// Records the inputs on the tape: leaves, and constants for those that are not differentiable.
+std::vector<Var> record(Tape& tape, std::span<const CheckedInput> inputs);
+
 /// Function under check: maps inputs on a tape to one output of any shape. It is called many times
 /// on freshly reset tapes and must compute the same function each time; if it draws random numbers,
 /// it therefore begins with `tape.set_random`.

@@ -140,7 +140,7 @@ Var composed_attention(Var q, std::span<const Rows> keys, const Rows& values,
     return Real(sees(options, p[0], p[2], p[3], shape[2], shape[3]));
   });
   Var scores = scaled_scores(raw, seen, options);
-  if (options.cap > 0) scores = scale(composed_tanh(scale(scores, 1 / options.cap)), options.cap);
+  if (options.cap > 0) scores = composed_soft_cap(scores, options.cap);
   if (options.log_gates != nullptr)
     scores = scores + gate_scores(options.log_gates->x(), options, shape);
   Var shares = scores + scale(seen - filled(tape, shape, 1), Real{1e30});

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "autograd/no_target.h"
 
@@ -156,6 +157,44 @@ Var composed_arithmetic(Op op, Var a, Var b) {
 
 Var composed_sum(Var x) { return reshape(row_sums(reshape(x, {x.shape().size()})), {}); }
 
+Var composed_scale(Var x, Real factor) { return x * filled(*x.tape, x.shape(), factor); }
+
+Var composed_soft_cap(Var x, Real cap) { return scale(composed_tanh(scale(x, 1 / cap)), cap); }
+
+Var composed_transpose(Var x, int first, int second) {
+  const int before = 4 - x.shape().rank();
+  const auto swap = [=](Position p) {
+    std::swap(p[static_cast<std::size_t>(before + first)],
+              p[static_cast<std::size_t>(before + second)]);
+    return p;
+  };
+  Shape swapped;
+  for (int i = 0; i < x.shape().rank(); ++i)
+    swapped.append(x.shape()[i == first ? second : i == second ? first : i]);
+  return gathered(x, swapped, swap);
+}
+
+std::vector<Var> composed_split(Var x, std::span<const Index> sizes) {
+  std::vector<Var> all;
+  Index begin = 0;
+  for (const Index size : sizes) {
+    all.push_back(gathered(x, x.shape().with_last(size), [=](const Position& p) {
+      return Position{p[0], p[1], p[2], begin + p[3]};
+    }));
+    begin += size;
+  }
+  return all;
+}
+
+Var composed_concat(Var a, Var b) {
+  const Index width = a.shape().last();
+  const Shape shape = a.shape().with_last(width + b.shape().last());
+  return gathered(a, shape, [=](const Position& p) { return p[3] < width ? p : kNowhere; }) +
+         gathered(b, shape, [=](const Position& p) {
+           return Position{p[0], p[1], p[2], p[3] - width};
+         });
+}
+
 // The sum over l of column l of a times row l of b.
 Var composed_product(Var a, Var b) {
   const Shape shape = a.shape().with_last(b.shape().last());
@@ -254,15 +293,17 @@ Var composed_cross_entropy(Var logits, std::span<const std::int32_t> targets) {
 }
 
 // x cos + (its partner in a pair) sin, of which the first one's sine is negative.
-Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position,
-                    double sign, Index stride) {
+Var composed_rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position,
+                    Rotation rotation, Index stride) {
   const Shape shape = x.shape();  // [B, T, H, D]
+  const Index dim = table.dim();
+  const double sign = rotation == Rotation::inverse ? -1 : 1;
   const Index start = shape[3] - dim, apart = layout == RotaryLayout::half ? dim / 2 : 1;
   const auto is_first = [=](Index i) { return (i - start) / apart % 2 == 0; };
   const auto turn = [=](const Position& p) {
     const Index i = p[3] - start, pair = layout == RotaryLayout::half ? i % apart : i / 2;
     return sign * static_cast<double>(first_position + p[1] * stride) *
-           std::pow(theta, -2 * static_cast<double>(pair) / static_cast<double>(dim));
+           std::pow(kComposedTheta, -2 * static_cast<double>(pair) / static_cast<double>(dim));
   };
   const Var cosines = made(*x.tape, shape, [=](const Position& p) {
     return p[3] < start ? Real{1} : static_cast<Real>(std::cos(turn(p)));
@@ -309,7 +350,7 @@ Var composed_causal_convolution(Var x, Var weight, Index first, Skip skip, Index
   return y;
 }
 
-Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state) {
+Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state) {
   Tape& tape = *q.tape;
   const Index batch = v.shape()[0], length = v.shape()[1], heads = v.shape()[2];
   const Index dk = q.shape()[3], dv = v.shape()[3], queries_per_key = heads / q.shape()[2];
@@ -336,7 +377,7 @@ Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state) 
     const Var out = reshape(matrix_product(transpose(query, 2, 3), s), {batch, heads * dv});
     y = y ? concat(*y, out) : out;
   }
-  if (state != nullptr) *state = s;
+  if (!state.empty()) std::ranges::copy(s.value(), state.begin());
   return reshape(*y, {batch, length, heads, dv});
 }
 

@@ -37,6 +37,11 @@ Var error_function(Var x);
 Var composed_arithmetic(Op op, Var a, Var b);
 
 Var composed_sum(Var x);
+Var composed_scale(Var x, Real factor);
+Var composed_soft_cap(Var x, Real cap);
+Var composed_transpose(Var x, int first, int second);
+std::vector<Var> composed_split(Var x, std::span<const Index> sizes);
+Var composed_concat(Var a, Var b);
 Var composed_product(Var a, Var b);  ///< of matrices, one for each leading index
 Var composed_exponential(Var x);
 Var composed_tanh(Var x);
@@ -51,10 +56,10 @@ Var composed_linear(Var x, Var weight, std::optional<Var> bias);
 Var composed_head_linear(Var x, Var weight, Index first, Index count, Stored stored);
 Var composed_embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
 Var composed_cross_entropy(Var logits, std::span<const std::int32_t> targets);
-/// RoPE of the last `dim` elements of each head, by `sign` times the angle of position
-/// `first_position` + t `stride`.
-Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position,
-                    double sign, Index stride);
+/// RoPE of the last elements of each head, as many as the table, of base kComposedTheta, has.
+Var composed_rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position,
+                    Rotation rotation, Index stride);
+constexpr double kComposedTheta = 100;
 /// Attention with the whole T x S matrix of weights of each head. On a training tape its dropout
 /// agrees with that of `attention` if S is a multiple of 8.
 Var composed_attention(Var q, std::span<const Rows> keys, const Rows& values,
@@ -64,9 +69,9 @@ std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias);
 /// Causal convolution: sum over the taps, each times the input that many tokens earlier; of these
 /// sums the last `tokens`.
 Var composed_causal_convolution(Var x, Var weight, Index first, Skip skip, Index tokens);
-/// Gated delta rule, token by token. The last state [B, H, Dk, Dv] is stored in `state` if that is
-/// given.
-Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state = nullptr);
+/// Gated delta rule, token by token, from a state of zeros. The last state [B, H, Dk, Dv] is stored
+/// in `state` if that is not empty.
+Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state);
 /// Picks by a stable sort of the scores that a query sees, from products of all heads, [B, T, I,
 /// R]. The lists live as long as the tape's step.
 Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& sizes);

@@ -2,6 +2,7 @@
 #include "autograd/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -16,6 +17,15 @@ std::vector<CheckedInput> normal_inputs(const std::string& name, std::span<const
   return inputs;
 }
 
+void make_delta_inputs(std::vector<CheckedInput>& inputs) {
+  const Real shorter = Real{0.6} / std::sqrt(static_cast<Real>(inputs[1].shape.last()));
+  for (const std::size_t i : {0U, 1U, 2U}) {
+    for (Real& x : inputs[i].values) x *= shorter;
+  }
+  for (Real& g : inputs[3].values) g = Real{-0.3} * std::abs(g);
+  for (Real& beta : inputs[4].values) beta = 1 / (1 + std::exp(-beta));
+}
+
 OpEvaluation evaluate(const CheckedFunction& function, std::span<const CheckedInput> inputs,
                       int passes) {
   constexpr Real kNaN = std::numeric_limits<Real>::quiet_NaN();
@@ -23,11 +33,7 @@ OpEvaluation evaluate(const CheckedFunction& function, std::span<const CheckedIn
   std::vector<Var> vars;
   const auto output_of_a_new_step = [&] {
     tape.reset();
-    vars.clear();
-    for (const CheckedInput& input : inputs) {
-      vars.push_back(input.differentiable ? tape.leaf(input.shape, input.values)
-                                          : tape.constant(input.shape, input.values));
-    }
+    vars = record(tape, inputs);
     return function(tape, vars);
   };
   const Var earlier = output_of_a_new_step();

@@ -1,11 +1,14 @@
 // programs: autograd gradcheck in_double
 #include "autograd/op_cases.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
+#include <tuple>
 
 #include "autograd/any_attention.h"
 #include "autograd/compositions.h"
@@ -13,16 +16,6 @@
 #include "autograd/no_target.h"
 
 namespace headcount {
-
-void make_delta_inputs(std::vector<CheckedInput>& inputs) {
-  const Real shorter = Real{0.6} / std::sqrt(static_cast<Real>(inputs[1].shape.last()));
-  for (const std::size_t i : {0U, 1U, 2U}) {
-    for (Real& x : inputs[i].values) x *= shorter;
-  }
-  for (Real& g : inputs[3].values) g = Real{-0.3} * std::abs(g);
-  for (Real& beta : inputs[4].values) beta = 1 / (1 + std::exp(-beta));
-}
-
 namespace {
 
 using Inputs = std::span<const Var>;
@@ -52,9 +45,8 @@ struct Case {
     return shape;
   }
   std::vector<std::int32_t> ids(Index count, Index bound) const {
-    std::vector<std::int32_t> result;
-    for (Index i = 0; i < count; ++i)
-      result.push_back(static_cast<std::int32_t>(any(0, bound - 1)));
+    std::vector<std::int32_t> result(static_cast<std::size_t>(count));
+    for (std::int32_t& id : result) id = static_cast<std::int32_t>(any(0, bound - 1));
     return result;
   }
   OpCase of(const std::vector<Shape>& shapes, CheckedFunction function,
@@ -72,6 +64,17 @@ struct Case {
         shapes, [=](Tape&, Inputs x) { return call(function, x); },
         [=](Tape&, Inputs x) { return call(composed, x); });
   }
+  // The op and its composition, both called with all inputs, then with the options.
+  template <std::size_t n, class Function, class Composed, class... Options>
+  OpCase of_all(const Shape (&shapes)[n], Function function, Composed composed,
+                Options... options) const {
+    return of(std::vector<Shape>(shapes, shapes + n), function, composed,
+              [=](const auto& f, Inputs x) {
+                std::array<Var, n> all;
+                std::ranges::copy(x, all.begin());
+                return std::apply([&](auto... each) { return f(each..., options...); }, all);
+              });
+  }
 };
 
 // Passes an input for an earlier one of equal shape, too, in one case of three.
@@ -80,7 +83,6 @@ OpCase perhaps_one_value(const Case& d, OpCase c, std::size_t earlier, std::size
   c.name += ", input " + std::to_string(later) + " twice";
   c.inputs.erase(c.inputs.begin() + static_cast<std::ptrdiff_t>(earlier));
   for (CheckedFunction* const function : {&c.function, &c.composed}) {
-    if (*function == nullptr) continue;
     *function = [f = *function, earlier, later](Tape& tape, Inputs x) {
       std::vector<Var> all(x.begin(), x.end());
       all.insert(all.begin() + static_cast<std::ptrdiff_t>(earlier), x[later - 1]);
@@ -90,19 +92,21 @@ OpCase perhaps_one_value(const Case& d, OpCase c, std::size_t earlier, std::size
   return c;
 }
 
-template <class Function, class Composed>
-OpCase any_unary(const Case& d, Function op, Composed composed, bool may_be_far = true) {
-  OpCase c = d.of({d.rows_of(d.size(8, 60))}, op, composed,
-                  [](const auto& f, Inputs x) { return f(x[0]); });
-  if (may_be_far && d.one_of(2)) {
-    for (Real& x : c.inputs[0].values) x *= 3;
-  }
-  return c;
+// Any function of one input, which may lie far from zero.
+template <class Function, class Composed, class... Options>
+auto unary(Function op, Composed composed, Options... options) {
+  return [=](const Case& d) {
+    OpCase c = d.of_all({d.rows_of(d.size(8, 60))}, op, composed, options...);
+    // Farther from zero, the roundings of the greatest results exceed the smallest results.
+    const bool far = d.op != Op::exponential && d.op != Op::softmax && d.one_of(2);
+    for (Real& x : c.inputs[0].values) x *= far ? Real{3} : Real{1};
+    return c;
+  };
 }
 
 template <class Function, class Composed>
 OpCase any_binary(const Case& d, const Shape& a, const Shape& b, Function op, Composed composed) {
-  OpCase c = d.of({a, b}, op, composed, [](const auto& f, Inputs x) { return f(x[0], x[1]); });
+  OpCase c = d.of_all({a, b}, op, composed);
   if (d.op == Op::divide) {
     for (Real& x : c.inputs[1].values) x += std::copysign(Real{0.7}, x);
   }
@@ -127,47 +131,18 @@ OpCase any_transpose(const Case& d) {
   const Shape shape = d.rows_of(d.size(8, 60), 2);
   const int rank = shape.rank(), first = static_cast<int>(d.any(0, rank - 1));
   const int second = (first + static_cast<int>(d.any(1, rank - 1))) % rank;
-  const auto op = [](Var x, int i, int j) { return transpose(x, i, j); };
-  const auto composed = [](Var x, int i, int j) {
-    const Shape s = x.shape();
-    Shape swapped;
-    for (int k = 0; k < s.rank(); ++k) swapped.append(s[k == i ? j : k == j ? i : k]);
-    return gathered(x, swapped, [before = 4 - s.rank(), i, j](Position p) {
-      std::swap(p[static_cast<std::size_t>(before + i)], p[static_cast<std::size_t>(before + j)]);
-      return p;
-    });
-  };
-  return d.of({shape}, op, composed,
-              [=](const auto& f, Inputs x) { return f(x[0], first, second); });
-}
-
-Var composed_columns(Var x, Index begin, Index size) {
-  return gathered(x, x.shape().with_last(size), [=](const Position& p) {
-    return Position{p[0], p[1], p[2], begin + p[3]};
-  });
+  const auto op = [](Var x, int i, int j) { return transpose(x, i, j); };  // one of two overloads
+  return d.of_all({shape}, op, composed_transpose, first, second);
 }
 
 OpCase any_split(const Case& d) {
   const std::array sizes = {d.size(2, 20), d.size(2, 9), d.size(2, 20)};
-  const auto composed = [](Var x, const std::array<Index, 3>& n) {
-    return std::vector<Var>{composed_columns(x, 0, n[0]), composed_columns(x, n[0], n[1]),
-                            composed_columns(x, n[0] + n[1], n[2])};
-  };
-  return d.of({d.rows_of(sizes[0] + sizes[1] + sizes[2])}, split, composed,
+  return d.of({d.rows_of(sizes[0] + sizes[1] + sizes[2])}, split, composed_split,
               [=, one = d.one_of(2)](const auto& f, Inputs x) {
                 const std::vector<Var> pieces = f(x[0], sizes);
                 return one ? pieces[1] * pieces[1]
                            : concat(concat(pieces[2], pieces[0]), pieces[1]);
               });
-}
-
-Var composed_concat(Var a, Var b) {
-  const Index width = a.shape().last();
-  const Shape shape = a.shape().with_last(width + b.shape().last());
-  return gathered(a, shape, [=](const Position& p) { return p[3] < width ? p : kNowhere; }) +
-         gathered(b, shape, [=](const Position& p) {
-           return Position{p[0], p[1], p[2], p[3] - width};
-         });
 }
 
 OpCase any_concat(const Case& d) {
@@ -186,8 +161,7 @@ OpCase any_matrix_product(const Case& d) {
     const Index extent = d.size(3, 5);
     a.append(extent), b.append(extent);
   }
-  for (const Index extent : {m, k}) a.append(extent);
-  for (const Index extent : {k, n}) b.append(extent);
+  a.append(m), a.append(k), b.append(k), b.append(n);
   return any_binary(d, a, b, matrix_product, composed_product);
 }
 
@@ -219,25 +193,21 @@ OpCase any_head_linear(const Case& d) {
 OpCase any_embedding(const Case& d) {
   const Shape rows = {d.size(3, 9), d.size(4, 120)};
   const Index n = d.size(6, 65);
-  return d.of(
-      {{n, d.size(4, 24)}}, embedding, composed_embedding,
-      [=, ids = d.ids(rows.size(), n)](const auto& f, Inputs x) { return f(x[0], ids, rows); });
+  return d.of_all({{n, d.size(4, 24)}}, embedding, composed_embedding, d.ids(rows.size(), n), rows);
 }
 
 OpCase any_norm(const Case& d) {
   const Index width = d.large ? d.any(30, 48) : d.any(5, 8);
   const bool has_last = d.one_of(2);  // the bias of a layer norm, the weight of an RMS norm
   const Real epsilon = d.one_of(2) ? Real{1e-5} : Real{0.3};
-  std::vector<Shape> shapes = {d.rows_of(width)};
-  if (has_last) shapes.push_back({width});
-  const auto last = [=](Inputs x) { return has_last ? std::optional(x.back()) : std::nullopt; };
+  const Shape x = d.rows_of(width), w = {width};
+  const std::optional<Var> none;
   if (d.op == Op::rms_norm) {
-    return d.of(shapes, rms_norm, composed_rms_norm,
-                [=](const auto& f, Inputs x) { return f(x[0], last(x), epsilon); });
+    return has_last ? d.of_all({x, w}, rms_norm, composed_rms_norm, epsilon)
+                    : d.of_all({x}, rms_norm, composed_rms_norm, none, epsilon);
   }
-  shapes.push_back({width});
-  return d.of(shapes, layer_norm, composed_layer_norm,
-              [=](const auto& f, Inputs x) { return f(x[0], x[1], last(x), epsilon); });
+  return has_last ? d.of_all({x, w, w}, layer_norm, composed_layer_norm, epsilon)
+                  : d.of_all({x, w}, layer_norm, composed_layer_norm, none, epsilon);
 }
 
 OpCase any_rotary(const Case& d) {
@@ -245,23 +215,17 @@ OpCase any_rotary(const Case& d) {
   const RotaryLayout layout = d.one_of(2) ? RotaryLayout::half : RotaryLayout::interleaved;
   const Rotation rotation = d.one_of(3) ? Rotation::inverse : Rotation::forward;
   const Index stride = d.one_of(3) ? d.any(1, 3) : 1;
-  const auto table = std::make_shared<const RotaryTable>(dim, first + length * stride, 100);
-  return d.of(
-      {{d.any(1, 2), length, d.size(2, 4), dim + d.any(0, 3)}},
-      [=](Tape&, Inputs x) { return rotary(x[0], *table, layout, first, rotation, stride); },
-      [=](Tape&, Inputs x) {
-        const double sign = rotation == Rotation::inverse ? -1 : 1;
-        return composed_rotary(x[0], dim, 100, layout, first, sign, stride);
-      });
+  return d.of_all({{d.any(1, 2), length, d.size(2, 4), dim + d.any(0, 3)}}, rotary, composed_rotary,
+                  RotaryTable(dim, first + length * stride, kComposedTheta), layout, first,
+                  rotation, stride);
 }
 
 OpCase any_causal_convolution(const Case& d) {
   const Index length = d.size(6, 90), channels = d.size(4, 40), taps = d.any(1, 6);
   const Index first = d.any(0, 2), tokens = d.one_of(2) ? length : d.any(1, length);
   const Skip skip = d.one_of(2) ? Skip::input : Skip::none;
-  return d.of({{d.any(1, 3), length, channels}, {channels + first + d.any(0, 1), 1, taps}},
-              causal_convolution, composed_causal_convolution,
-              [=](const auto& f, Inputs x) { return f(x[0], x[1], first, skip, tokens); });
+  return d.of_all({{d.any(1, 3), length, channels}, {channels + first + d.any(0, 1), 1, taps}},
+                  causal_convolution, composed_causal_convolution, first, skip, tokens);
 }
 
 OpCase any_pool_tokens(const Case& d) {
@@ -319,14 +283,8 @@ OpCase any_gated_delta_rule(const Case& d) {
   const Index length = many ? d.any(62, 70) : d.size(5, 140);
   const Shape keys = {batch, length, groups, dk}, betas = {batch, length, heads};
   const Shape gates = d.one_of(2) ? betas : Shape{batch, length, heads, dk};
-  const auto rule = [](Var q, Var k, Var v, Var g, Var beta) {
-    return gated_delta_rule(q, k, v, g, beta);
-  };
-  const auto composed = [](Var q, Var k, Var v, Var g, Var beta) {
-    return composed_gated_delta_rule(q, k, v, g, beta);
-  };
-  OpCase c = d.of({keys, keys, {batch, length, heads, dv}, gates, betas}, rule, composed,
-                  [](const auto& f, Inputs x) { return f(x[0], x[1], x[2], x[3], x[4]); });
+  OpCase c = d.of_all({keys, keys, {batch, length, heads, dv}, gates, betas}, gated_delta_rule,
+                      composed_gated_delta_rule, std::span<Real>());
   make_delta_inputs(c.inputs);
   return perhaps_one_value(d, perhaps_one_value(d, std::move(c), 1, 2), 0, 1);
 }
@@ -334,10 +292,9 @@ OpCase any_gated_delta_rule(const Case& d) {
 OpCase any_cross_entropy(const Case& d) {
   const Shape shape = d.rows_of(d.size(8, 65));
   std::vector<std::int32_t> targets = d.ids(shape.rows(), shape.last());
-  const bool all_count = d.one_of(2);
-  for (std::size_t i = 1; i < targets.size() && !all_count; i += 2) targets[i] = kNoTarget;
-  return d.of({shape}, cross_entropy, composed_cross_entropy,
-              [=](const auto& f, Inputs x) { return f(x[0], targets); });
+  for (std::size_t i = d.one_of(2) ? 1 : targets.size(); i < targets.size(); i += 2)
+    targets[i] = kNoTarget;
+  return d.of_all({shape}, cross_entropy, composed_cross_entropy, targets);
 }
 
 OpCase any_attention(const Case& d) {
@@ -349,26 +306,19 @@ OpCase any_attention(const Case& d) {
 }
 
 OpCase any_dropout(const Case& d) {
-  const Real probability = d.one_of(2) ? Real{0.1} : Real{0.5};
-  return d.of({d.rows_of(d.size(8, 60))}, [=](Tape& tape, Inputs x) {
-    tape.set_training(true);
-    tape.set_random(11, 3);
-    return dropout(x[0], probability);
-  });
+  return d.of({d.rows_of(d.size(8, 60))},
+              [p = static_cast<Real>(d.any(1, 5)) / 10](Tape& tape, Inputs x) {
+                tape.set_training(true);
+                tape.set_random(11, 3);
+                return dropout(x[0], p);
+              });
 }
 
 OpCase any_reshape(const Case& d) {
-  const Shape shape = d.rows_of(d.size(8, 60));
-  return d.of({shape}, [=](Tape&, Inputs x) {
-    return reshape(x[0], {shape.last(), shape.rows(), 1});
+  return d.of({d.rows_of(d.size(8, 60))}, [](Tape&, Inputs x) {
+    return reshape(x[0], {x[0].shape().last(), x[0].shape().rows(), 1});
   });
 }
-
-constexpr Real kFactor{-1.7}, kCap{2};
-Var scaled(Var x) { return scale(x, kFactor); }
-Var composed_scaled(Var x) { return x * filled(*x.tape, x.shape(), kFactor); }
-Var capped(Var x) { return soft_cap(x, kCap); }
-Var composed_capped(Var x) { return scale(composed_tanh(scale(x, 1 / kCap)), kCap); }
 
 const std::map<Op, std::function<OpCase(const Case&)>>& table() {
   static const std::map<Op, std::function<OpCase(const Case&)>> ops = {
@@ -376,8 +326,8 @@ const std::map<Op, std::function<OpCase(const Case&)>>& table() {
       {Op::subtract, [](const Case& d) { return any_arithmetic(d, subtract); }},
       {Op::multiply, [](const Case& d) { return any_arithmetic(d, multiply); }},
       {Op::divide, [](const Case& d) { return any_arithmetic(d, divide); }},
-      {Op::scale, [](const Case& d) { return any_unary(d, scaled, composed_scaled); }},
-      {Op::sum, [](const Case& d) { return any_unary(d, sum, composed_sum); }},
+      {Op::scale, unary(scale, composed_scale, Real{-1.7})},
+      {Op::sum, unary(sum, composed_sum)},
       {Op::reshape, any_reshape},
       {Op::transpose, any_transpose},
       {Op::split, any_split},
@@ -388,19 +338,17 @@ const std::map<Op, std::function<OpCase(const Case&)>>& table() {
       {Op::embedding, any_embedding},
       {Op::layer_norm, any_norm},
       {Op::rms_norm, any_norm},
-      {Op::gelu, [](const Case& d) { return any_unary(d, gelu, composed_gelu); }},
-      {Op::silu, [](const Case& d) { return any_unary(d, silu, composed_silu); }},
+      {Op::gelu, unary(gelu, composed_gelu)},
+      {Op::silu, unary(silu, composed_silu)},
       {Op::silu_gate, [](const Case& d) { return any_gate(d, silu_gate, composed_silu); }},
       {Op::sigmoid_gate, [](const Case& d) { return any_gate(d, sigmoid_gate, composed_sigmoid); }},
-      {Op::sigmoid, [](const Case& d) { return any_unary(d, sigmoid, composed_sigmoid); }},
-      {Op::softplus, [](const Case& d) { return any_unary(d, softplus, composed_softplus); }},
-      // Farther from zero, the roundings of the greatest results exceed the smallest results.
-      {Op::exponential,
-       [](const Case& d) { return any_unary(d, exponential, composed_exponential, false); }},
-      {Op::soft_cap, [](const Case& d) { return any_unary(d, capped, composed_capped); }},
+      {Op::sigmoid, unary(sigmoid, composed_sigmoid)},
+      {Op::softplus, unary(softplus, composed_softplus)},
+      {Op::exponential, unary(exponential, composed_exponential)},
+      {Op::soft_cap, unary(soft_cap, composed_soft_cap, Real{2})},
       {Op::dropout, any_dropout},
       {Op::rotary, any_rotary},
-      {Op::softmax, [](const Case& d) { return any_unary(d, softmax, composed_softmax, false); }},
+      {Op::softmax, unary(softmax, composed_softmax)},
       {Op::attention, any_attention},
       {Op::causal_convolution, any_causal_convolution},
       {Op::pool_tokens, any_pool_tokens},

@@ -41,8 +41,4 @@ std::string_view checked_without_cases(Op op);
 std::vector<Op> all_ops();
 std::vector<Op> ops_with_cases();
 
-/// Makes random q, k, v, g and beta suit the gated delta rule: short keys, decays and betas in (0,
-/// 1).
-void make_delta_inputs(std::vector<CheckedInput>& inputs);
-
 }  // namespace headcount
