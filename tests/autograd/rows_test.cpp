@@ -27,13 +27,6 @@ TEST(PickedRowsOfACache, AreReadInAnyType) {
   }
 }
 
-TEST(DetachedValues, PassNoGradient) {
-  Tape tape;
-  const Var x = tape.leaf({2}, Values{2, 3});
-  tape.backward(sum(x * tape.detached(x)));
-  EXPECT_EQ(copy(x.gradient()), (Values{2, 3}));
-}
-
 TEST(Reshape, KeepsTheElementsAndTheMemory) {
   Tape tape;
   const Var x = tape.constant({4, 6}, normal_values("x", 0, 24)), y = reshape(x, {2, 3, 4});
