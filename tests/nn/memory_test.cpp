@@ -15,7 +15,7 @@ LayerCache cache_of(Index sequences, Index capacity) {
   return {{{"k", 2, 3}}, {.sequences = sequences, .capacity = capacity}};
 }
 
-TEST(Memory, OfAWholeTextHandsBackTheTapesOwnRows) {
+TEST(Memory, OfAWholeTextHandsBackTheTapesOwnRowsAndNoState) {
   Tape tape;
   const Var x = tape.leaf({1, 2, 2, 3}, normal_values(1, 12));
   Memory memory;
@@ -23,6 +23,7 @@ TEST(Memory, OfAWholeTextHandsBackTheTapesOwnRows) {
   EXPECT_EQ(rows.cache(), nullptr);
   EXPECT_EQ(rows.x().index, x.index);
   EXPECT_EQ(memory.first_position(), 0);
+  EXPECT_TRUE(memory.state("state", 2, 5).empty()) << "nothing outlives the text";
 }
 
 TEST(Memory, OfACacheHandsBackTheRowsOfEarlierTokensToo) {
@@ -90,11 +91,7 @@ LayerCache state_cache(CacheType type) {
           {.sequences = 3, .capacity = 8, .rounding = type}};
 }
 
-TEST(Memory, OfAWholeTextHasNoStateThatOutlivesIt) {
-  EXPECT_TRUE(Memory().state("state", 2, 5).empty());
-}
-
-TEST(Memory, OfACacheHandsBackTheStateThatWasLeft) {
+TEST(Memory, OfACacheHandsBackTheStateThatWasLeftAndNoOther) {
   LayerCache cache = state_cache(CacheType::int8);
   const std::span<Real> first = Memory(cache, 1).state("state", 2, 5);
   ASSERT_EQ(first.size(), 3u * 2 * 5);
@@ -104,10 +101,7 @@ TEST(Memory, OfACacheHandsBackTheStateThatWasLeft) {
   EXPECT_EQ(Memory(cache, 1).state("state", 2, 5)[7], Real{0.3});
   cache.set_length(0);  // a new text
   EXPECT_EQ(Memory(cache, 1).state("state", 2, 5)[7], 0);
-}
-
-TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {
-  LayerCache cache = state_cache(CacheType::real);
+  // What the layer does not declare.
   EXPECT_THROW(Memory(cache, 1).state("k", 2, 3), ShapeError);
   EXPECT_THROW(Memory(cache, 1).state("s", 2, 5), ShapeError);
   EXPECT_THROW(cache.rows("state"), ShapeError);
