@@ -58,8 +58,8 @@ std::vector<std::string> attentions_in_chunks() {
   std::vector<std::string> names = {"mha", "mla", "delta", "mqa@4/share/mla8+2@9"};
   if (!kDouble) return names;
   names = kind_names();
-  for (const char* pattern :
-       {"mqa/share", "mla/2*share/gqa2", "3*delta/gqa2", "2*mqax4@3/mha", "mqa@4/share/mla8+2@9"})
+  for (const char* pattern : {"mqa/share", "mla/2*share/gqa2", "3*delta/gqa2", "2*mqax4@3/mha",
+                              "mqa@4/share/mla8+2@9", "dsa:index-topk=3@70/share"})
     names.emplace_back(pattern);
   return names;
 }
