@@ -36,9 +36,11 @@ bool stands_in(const Piece& piece, int kind, int row) {
   return (kind == 5 ? piece.y : (piece.x + kind * piece.y) % 5) == row;
 }
 
+const std::u32string kLetters = U"ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
+
 /// What a question asks for: the value of the only piece in its row; none where there is not one.
 std::optional<int> answer(const std::vector<Piece>& all, char32_t letter) {
-  const int number = static_cast<int>(letter >= U'a' ? letter - U'a' + 26 : letter - U'A');
+  const auto number = static_cast<int>(kLetters.find(letter));
   std::optional<int> value;
   for (const Piece& piece : all) {
     if (!stands_in(piece, number / 5, number % 5)) continue;
@@ -47,8 +49,6 @@ std::optional<int> answer(const std::vector<Piece>& all, char32_t letter) {
   }
   return value;
 }
-
-const std::u32string kLetters = U"ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
 
 /// A line with questions of any kinds.
 struct AnyLine {
