@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
 #include <optional>
 #include <span>
@@ -26,9 +29,11 @@ TEST(Verdict, SaysOnWhichSideOfTheToleranceTheWholeIntervalLies) {
   EXPECT_EQ(verdict({0.75, 0.25}, 0.5), Verdict::open) << "begins at the tolerance";
 }
 
+using Costs = std::vector<std::optional<double>>;
+
 TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
   const Judge judge(Metric::loss, {3, 6});
-  const std::vector<std::optional<double>> costs = {0.1, std::nullopt, 0.1001, 0.0999, 5, 5};
+  const Costs costs = {0.1, std::nullopt, 0.1001, 0.0999, 5, 5};
   const Decision decision = decide(costs, 1, judge);
   EXPECT_EQ(decision.verdict, Verdict::enough);
   EXPECT_EQ(decision.seeds, 4u);
@@ -36,16 +41,12 @@ TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
 }
 
 TEST(Decision, CountsRunsThatDivergedAsLost) {
-  const Judge judge(Metric::answers, {5, 10});
-  const std::vector<std::optional<double>> costs = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-  EXPECT_EQ(decide(costs, 5, judge).verdict, Verdict::enough);
-  std::vector<std::optional<double>> lost = costs;
-  std::fill(lost.begin(), lost.begin() + 5, kDivergedCost);
-  EXPECT_EQ(decide(lost, 5, judge).verdict, Verdict::not_enough);
-  const Judge of_losses(Metric::loss, {3, 3});
-  EXPECT_EQ(
-      decide(std::vector<std::optional<double>>{0.1, 0.1, kDivergedCost}, 1, of_losses).verdict,
-      Verdict::open);
+  const Judge answers(Metric::answers, {5, 10}), losses(Metric::loss, {3, 3});
+  Costs costs(10, 0.0);
+  EXPECT_EQ(decide(costs, 5, answers).verdict, Verdict::enough);
+  std::fill_n(costs.begin(), 5, kDivergedCost);
+  EXPECT_EQ(decide(costs, 5, answers).verdict, Verdict::not_enough);
+  EXPECT_EQ(decide(Costs{0.1, 0.1, kDivergedCost}, 1, losses).verdict, Verdict::open);
 }
 
 TEST(RepeatedIntervals, LieBetweenStudentsAndTheFirstLooksShareOfTheError) {
@@ -68,14 +69,12 @@ TEST(RepeatedIntervals, SpendAtTheSecondLookWhatIsLeftOfIt) {
   constexpr int kHeights = 200, kTurns = 10'000;
   double failed = 0;
   for (int i = 0; i < kHeights; ++i) {
+    const double z = 2 * (i + 0.5) / kHeights - 1, radius = std::sqrt(1 - z * z);
     for (int j = 0; j < kTurns; ++j) {
-      const double z = 2 * (i + 0.5) / kHeights - 1,
-                   turn = 2 * std::numbers::pi * (j + 0.5) / kTurns;
-      const std::vector<double> x = {std::sqrt(1 - z * z) * std::cos(turn),
-                                     std::sqrt(1 - z * z) * std::sin(turn), z};
+      const double turn = 2 * std::numbers::pi * (j + 0.5) / kTurns;
+      const std::array x = {radius * std::cos(turn), radius * std::sin(turn), z};
       const auto t = [&](std::size_t n) {
-        const std::span<const double> values = std::span(x).first(n);
-        const Estimate one = estimate(values, 1.0);  // one standard error
+        const Estimate one = estimate(std::span(x).first(n), 1.0);  // one standard error
         return std::abs(one.mean) / *one.half_width;
       };
       failed += t(2) > bounds[0] || t(3) > bounds[1];
@@ -96,25 +95,21 @@ TEST(SignTest, OfAFixedNumberAllowsWhatCoinsDoInOneOfTwentyCases) {
   EXPECT_EQ(sign_test_exceptions(5, 10).at(0), 0) << "few values decide where all agree";
 }
 
-// Probability that coins pass any look, over all 2^last ways that they can fall.
-double chance_of_coins(Index first, Index last) {
-  const std::vector<Index> allowed = sign_test_exceptions(first, last);
-  Index passed = 0;
-  for (Index coins = 0; coins < Index{1} << last; ++coins) {
-    Index exceptions = 0;
-    for (Index n = 1; n <= last; ++n) {
-      exceptions += coins >> (n - 1) & 1;
-      if (n < first || exceptions > allowed[static_cast<std::size_t>(n - first)]) continue;
-      ++passed;
-      break;
-    }
-  }
-  return std::ldexp(static_cast<double>(passed), -static_cast<int>(last));
-}
-
 TEST(SignTest, IsPassedByCoinsInAtMostOneOfTwentyCasesHoweverManyLooks) {
   for (const auto& [first, last] : {std::pair<Index, Index>{5, 5}, {3, 10}, {5, 10}, {3, 16}}) {
-    const double chance = chance_of_coins(first, last);
+    const std::vector<Index> allowed = sign_test_exceptions(first, last);
+    // All ways that coins can fall; they pass at any look.
+    const Index ways = Index{1} << last;
+    Index passed = 0;
+    for (Index coins = 0; coins < ways; ++coins) {
+      bool passes = false;
+      for (Index n = first; n <= last; ++n) {
+        const auto tossed = static_cast<std::uint64_t>(coins % (Index{1} << n));
+        passes = passes || std::popcount(tossed) <= allowed[static_cast<std::size_t>(n - first)];
+      }
+      passed += passes;
+    }
+    const double chance = static_cast<double>(passed) / static_cast<double>(ways);
     EXPECT_LE(chance, 0.05) << first << " to " << last;
     EXPECT_GT(chance, 0.025) << first << " to " << last << ": more than it need be";
   }
