@@ -1,17 +1,15 @@
-# Headcount as a library, for those who use it. Installs it into a new prefix, takes the library program
-# and its output from autograd/README.md, builds the program against the installed copy with
-# find_package(headcount), and compares what it prints. All installed headers compile there. As a part of
-# another project headcount leaves that one its choices.
+# Headcount as a library, for those who use it. Installs it into a new prefix, takes the library
+# program and its output from autograd/README.md, builds the program against the installed copy with
+# find_package(headcount), and compares what it prints. All installed headers compile there. As a
+# part of another project headcount leaves that one its choices.
 # Run as: cmake -D BUILD=... -D SOURCE=... -D WORK=... -P install_test.cmake
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK}/program)
 
-function(run_checked)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT result EQUAL 0)
-    message(FATAL_ERROR "failed: ${ARGV}\n${output}")
-  endif()
+function(run)
+  execute_process(COMMAND ${ARGV} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
+set(compiler -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
 
 file(READ ${SOURCE}/autograd/README.md readme)
 string(REGEX MATCH "```cpp\n([^`]*)```\n+```\n([^`]*)```" found "${readme}")
@@ -31,7 +29,7 @@ add_library(headers OBJECT ${sources})
 target_link_libraries(headers PRIVATE headcount::headcount)
 ]])
 
-run_checked(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 file(GLOB_RECURSE headers RELATIVE ${WORK}/prefix/include/headcount ${WORK}/prefix/include/headcount/*.h)
 if(NOT headers)
   message(FATAL_ERROR "no header was installed")
@@ -45,17 +43,15 @@ foreach(header ${headers})
   endif()
   file(APPEND ${WORK}/program/headers/${name}.cpp "#include <${header}>\n")
 endforeach()
-run_checked(${CMAKE_COMMAND} -S ${WORK}/program -B ${WORK}/build -D CMAKE_PREFIX_PATH=${WORK}/prefix
-  -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_BUILD_TYPE=Release
-  -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
-run_checked(${CMAKE_COMMAND} --build ${WORK}/build --parallel 2)
+run(${CMAKE_COMMAND} -S ${WORK}/program -B ${WORK}/build -D CMAKE_PREFIX_PATH=${WORK}/prefix
+  ${compiler} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_BUILD_TYPE=Release)
+run(${CMAKE_COMMAND} --build ${WORK}/build --parallel 2)
 execute_process(COMMAND ${EMULATOR} ${WORK}/build/program OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
 if(NOT printed STREQUAL expected)
   message(FATAL_ERROR "autograd/README.md shows\n${expected}\nthe program prints\n${printed}")
 endif()
 
-execute_process(COMMAND ${EMULATOR} ${WORK}/prefix/bin/headcount --version COMMAND_ERROR_IS_FATAL ANY
-  OUTPUT_QUIET)
+run(${EMULATOR} ${WORK}/prefix/bin/headcount --version)
 
 file(WRITE ${WORK}/parent/CMakeLists.txt [[
 cmake_minimum_required(VERSION 3.25)
@@ -71,7 +67,6 @@ if(CMAKE_BUILD_TYPE)
   message(FATAL_ERROR "headcount has set the build type to ${CMAKE_BUILD_TYPE}")
 endif()
 ]])
-run_checked(${CMAKE_COMMAND} -S ${WORK}/parent -B ${WORK}/parent_build -D HEADCOUNT=${SOURCE}
-  -D HEADCOUNT_OPENMP=${OPENMP} -D HEADCOUNT_MPI=${MPI}
-  -D HEADCOUNT_GEMM=${GEMM} -D CMAKE_CXX_COMPILER=${COMPILER} -D BUILD_SHARED_LIBS=ON
-  -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
+run(${CMAKE_COMMAND} -S ${WORK}/parent -B ${WORK}/parent_build -D HEADCOUNT=${SOURCE}
+  ${compiler} -D HEADCOUNT_OPENMP=${OPENMP} -D HEADCOUNT_MPI=${MPI} -D HEADCOUNT_GEMM=${GEMM}
+  -D BUILD_SHARED_LIBS=ON)
