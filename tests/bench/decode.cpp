@@ -5,6 +5,7 @@
 // Usage: decode [--from RUN] [SHORTEST_CONTEXT] [LONGEST_CONTEXT] [SEQUENCES] [THREADS]
 #include <cstdio>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

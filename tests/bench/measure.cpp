@@ -1,12 +1,12 @@
 #include "bench/measure.h"
 
+#include <unistd.h>
+
 #include <Eigen/Core>
 #include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <limits>
 #include <numeric>
-#include <string>
 
 #include "autograd/arena.h"
 #include "autograd/parallel.h"
@@ -45,12 +45,9 @@ double milliseconds(const std::function<void()>& body) {
 }
 
 double resident_megabytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string field; std::getline(status, field, ':');) {
-    if (double kilobytes = 0; field == "VmRSS" && status >> kilobytes) return kilobytes / 1024;
-    status.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return 0;
+  double pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
 double multiply_add_gflops(int threads) {

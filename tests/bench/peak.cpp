@@ -3,33 +3,23 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
 #include "autograd/parallel.h"
 #include "bench/measure.h"
 #include "train/statistics.h"
 
-namespace headcount {
-namespace {
-
-double peak_gflops(int threads) {
-  std::vector<double> rounds;
-  for (int round = 0; round < 15; ++round) rounds.push_back(multiply_add_gflops(threads));
-  return median(rounds);
-}
-
-}  // namespace
-}  // namespace headcount
-
 int main(int argc, char** argv) {
   using namespace headcount;
-  const int most = argc > 1 ? std::atoi(argv[1]) : 0;
-  set_threads(most);
+  set_threads(argc > 1 ? std::atoi(argv[1]) : 0);
   const int all = threads();
   std::printf("medians of 15 rounds\n");
   std::printf("%8s %9s %26s %8s\n", "threads", "GFLOP/s", "GB/s read from 1 MB each", "256 MB");
   for (int count = 1; count <= all; count = count == all ? all + 1 : std::min(all, 2 * count)) {
     set_threads(count);
-    std::printf("%8d %9.1f %26.1f %8.1f\n", count, peak_gflops(count),
+    std::vector<double> gflops;
+    for (int round = 0; round < 15; ++round) gflops.push_back(multiply_add_gflops(count));
+    std::printf("%8d %9.1f %26.1f %8.1f\n", count, median(gflops),
                 1e-9 * read_bandwidth(count * double{1 << 20}),
                 1e-9 * read_bandwidth(double{1 << 28}));
   }
