@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <set>
 
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
@@ -69,22 +70,16 @@ std::optional<double> weight_bytes(const std::string& path) {
   return bytes > 0 ? std::optional(bytes) : std::nullopt;
 }
 
-Index context_of(std::string_view text) {
-  return parse_value("context", tokens(1), text).get<Index>();
-}
-
 CostQuestion question_of(const CommandLine& line, Index positions) {
   CostQuestion question;
+  std::set<Index> contexts = {1 << 12, 1 << 15, 1 << 17};
+  if (positions > 0) contexts.insert(positions);
   if (const std::string* const text = line.find("context")) {
+    contexts.clear();
     for (const std::string_view part : split_text(*text, ','))
-      question.contexts.push_back(context_of(part));
-  } else {
-    question.contexts = {1 << 12, 1 << 15, 1 << 17};
-    if (positions > 0) question.contexts.push_back(positions);
+      contexts.insert(parse_value("context", tokens(1), part).get<Index>());
   }
-  std::ranges::sort(question.contexts);
-  question.contexts.erase(std::unique(question.contexts.begin(), question.contexts.end()),
-                          question.contexts.end());
+  question.contexts.assign(contexts.begin(), contexts.end());
   Given rounding(cache_settings(), {{"cache-dtype", "bf16"}});
   put_flags(line, rounding);
   question.rounding = read_rounding(rounding);

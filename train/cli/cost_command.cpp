@@ -1,10 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
-#include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "models/attention_spec.h"
 #include "models/checkpoint/durable.h"
@@ -24,13 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A cost of one layer: the mean if layers differ.
-Json per_layer(const CostRow& row, Count CostRow::*count) {
-  const std::int64_t total = (row.*count).value();
-  return total % row.layers == 0
-             ? Json(total / row.layers)
-             : Json(static_cast<double>(total) / static_cast<double>(row.layers));
-}
+using Row = const CostRow&;
 
 // A long context in a heading: "4 k".
 std::string short_context(Index context) {
@@ -39,8 +34,6 @@ std::string short_context(Index context) {
                          : std::to_string(context / kMega) + " M";
 }
 
-constexpr std::size_t kWidth = 10;  // of most columns, with their headings
-
 // An attention's name in a table: its beginning and end, with the names of forms, if it is long.
 std::string shown(const std::string& attention) {
   constexpr std::size_t kBegin = 12, kEnd = 18;
@@ -48,12 +41,7 @@ std::string shown(const std::string& attention) {
   return attention.substr(0, kBegin) + "..." + attention.substr(attention.size() - kEnd);
 }
 
-// The attention that sizes were chosen for, and where they come from; empty if flags chose them.
-struct Origin {
-  std::string attention, mark;
-};
-
-using Row = const CostRow&;
+constexpr std::size_t kWidth = 10;  // of most columns, with their headings
 
 // Columns for programs, the last ones of long contexts. Tables for people have those with a
 // heading.
@@ -63,8 +51,13 @@ std::vector<Column<CostRow>> columns() {
                                        [](Row row) { return row.attention; }, true, kWidth + 2}};
   const auto add = [&](const char* heading, const char* key, Count CostRow::*count,
                        std::size_t width = kWidth) {
-    all.push_back(number_column<CostRow>(
-        heading, key, [=](Row row) { return per_layer(row, count); }, decimal_text, width));
+    const auto mean = [=](Row row) {  // over layers
+      const std::int64_t total = (row.*count).value();
+      return total % row.layers == 0
+                 ? Json(total / row.layers)
+                 : Json(static_cast<double>(total) / static_cast<double>(row.layers));
+    };
+    all.push_back(number_column<CostRow>(heading, key, mean, decimal_text, width));
   };
   add("parameters", "params_per_layer", &CostRow::parameters);
   add("linear\nMACs/token", "linear_macs_per_token_per_layer", &CostRow::linear_macs_per_token);
@@ -74,42 +67,20 @@ std::vector<Column<CostRow>> columns() {
   add("cache,\nnumbers/\ntoken", "cache_elements_per_token_per_layer",
       &CostRow::cache_elements_per_token, kWidth - 1);
   add("", "cache_elements_per_layer", &CostRow::cache_elements);
-  all.push_back(number_column<CostRow>(
-      "cache,\nall layers,\nbytes", "cache_bytes", [](Row row) { return row.cache_bytes.value(); },
-      binary_text, kWidth));
+  const auto add_bytes = [&](const std::string& heading, const std::string& key, const auto& bytes,
+                             std::size_t width = 0) {
+    all.push_back(number_column<CostRow>(
+        heading, key, [=](Row row) { return bytes(row).value(); }, binary_text, width));
+  };
+  add_bytes(
+      "cache,\nall layers,\nbytes", "cache_bytes", [](Row row) { return row.cache_bytes; }, kWidth);
   for (std::size_t i = 0; i < long_contexts().size(); ++i) {
     const Index context = long_contexts()[i];
-    all.push_back(number_column<CostRow>(
-        "bytes at\n" + short_context(context) + " tokens",
-        "cache_bytes_at_" + std::to_string(context),
-        [=](Row row) { return row.long_cache_bytes[i].value(); }, binary_text));
+    add_bytes("bytes at\n" + short_context(context) + " tokens",
+              "cache_bytes_at_" + std::to_string(context),
+              [=](Row row) { return row.long_cache_bytes[i]; });
   }
   return all;
-}
-
-// Costs at one context, with a mark at the attention of `origin`, in the form that decodes.
-std::string short_table(const std::vector<CostRow>& rows, const Origin& origin, Format format,
-                        std::size_t width) {
-  std::vector<Column<CostRow>> shown_columns = columns();
-  shown_columns.resize(shown_columns.size() - long_contexts().size());
-  std::erase_if(shown_columns, [](const auto& column) { return column.heading.empty(); });
-  const auto mark = [&](Row row) {
-    const bool chosen =
-        !origin.mark.empty() && row.decodes && row.attention.starts_with(origin.attention);
-    return chosen ? "<- " + origin.mark : "";
-  };
-  shown_columns.push_back({"", "origin", mark, {}, true});
-  return text_table(shown_columns, rows, format, width,
-                    {"decode_expansion_macs_per_layer", "prefill_attention_macs_per_layer",
-                     "linear_macs_per_token_per_layer", "params_per_layer"});
-}
-
-// The cache of all layers at long contexts, for each attention: its forms have the same cache.
-std::string long_table(std::vector<CostRow> rows, Format format) {
-  std::vector<Column<CostRow>> all = columns();
-  all.erase(all.begin() + 1, all.end() - std::ssize(long_contexts()));
-  std::erase_if(rows, [](Row row) { return !row.trained; });
-  return text_table(all, rows, format);
 }
 
 // Names of attentions, in `rows`, that are neither usual, nor a pattern, nor `asked`. Removes them.
@@ -126,29 +97,33 @@ std::string take_unusual(std::vector<CostRow>& rows, const AttentionKind* asked)
   return names;
 }
 
-// What attentions with pooled rows keep, by name, and what a reader of it should know.
-std::string kept_notes(const std::vector<CostRow>& rows) {
-  std::string text;
-  for (const CostRow& row : rows) {
-    if (!row.trained) continue;
-    for (const std::string& note : row.notes)
-      text += (text.empty() ? "\nnote: " : "note: ") + shown(row.attention) + ": " +
-              as_flags(note) + '\n';
-  }
-  return text;
-}
-
-// Tables of all attentions, or if `width` is limited of most readers' and of `asked`.
+// Tables of all attentions, or if `width` is limited of most readers' and of `asked`: costs at one
+// context, where `origin` says of one what its sizes are those of, and caches at long contexts.
 std::string tables(std::vector<CostRow> rows, const ModelSettings& config,
-                   const std::string& numbers, const Origin& origin, const AttentionKind* asked,
-                   Format format, std::size_t width) {
+                   const std::string& numbers, const std::function<std::string(Row)>& origin,
+                   const AttentionKind* asked, Format format, std::size_t width) {
   const std::string others = width > 0 ? take_unusual(rows, asked) : "";
-  return counted(config.layers, "layer") + ", width " + std::to_string(config.dim) + ", context " +
-         std::to_string(config.context) + ".\nCached rows of tokens take " + numbers +
-         ".\nMeans per layer, but for the last column; MACs are multiply-accumulates.\n\n" +
-         short_table(rows, origin, format, width) + "\nKV cache of all layers\n" +
-         long_table(rows, format) + kept_notes(rows) +
-         (others.empty() ? "" : "\nother attentions, see --wide: " + others + "\n");
+  const std::vector<Column<CostRow>> all = columns();
+  const auto first_long = all.end() - std::ssize(long_contexts());
+  std::vector<Column<CostRow>> costs(all.begin(), first_long), caches(first_long, all.end());
+  std::erase_if(costs, [](const auto& column) { return column.heading.empty(); });
+  costs.push_back({"", "origin", origin, {}, true});
+  caches.insert(caches.begin(), all.front());
+  std::string text =
+      counted(config.layers, "layer") + ", width " + std::to_string(config.dim) + ", context " +
+      std::to_string(config.context) + ".\nCached rows of tokens take " + numbers +
+      ".\nMeans per layer, but for the last column; MACs are multiply-accumulates.\n\n" +
+      text_table(costs, rows, format, width,
+                 {"decode_expansion_macs_per_layer", "prefill_attention_macs_per_layer",
+                  "linear_macs_per_token_per_layer", "params_per_layer"});
+  std::erase_if(rows, [](Row row) { return !row.trained; });  // other forms have the same cache
+  text += "\nKV cache of all layers\n" + text_table(caches, rows, format);
+  std::string note = "\nnote: ";
+  for (const CostRow& row : rows) {
+    for (const std::string& kept : row.notes)
+      text += std::exchange(note, "note: ") + shown(row.attention) + ": " + as_flags(kept) + '\n';
+  }
+  return text + (others.empty() ? "" : "\nother attentions, see --wide: " + others + "\n");
 }
 
 // What a page draws of the attentions: each once, not in each of its forms.
@@ -160,17 +135,6 @@ Json figures_of(const std::vector<CostRow>& rows, Index context, const CacheRoun
   std::set<Index> contexts(long_contexts().begin(), long_contexts().end());
   contexts.insert(context);
   return cost_figures(caches, rounding, {contexts.begin(), contexts.end()});
-}
-
-Json json_of(const std::vector<CostRow>& rows, Index layers, Index context,
-             const CacheRounding& rounding) {
-  const double bytes = static_cast<double>(row_of(rounding.all.type).bits) / 8;
-  return {{"context", context},
-          {"cache_dtype", rounding.text()},
-          {"dtype_bytes", json_number(bytes)},
-          {"state_dtype_bytes", kStateBytes},
-          {"layers", layers},
-          {"rows", json_rows(columns(), rows)}};
 }
 
 // What `given` says of sizes: a row of the table is of another attention, context or type.
@@ -208,12 +172,12 @@ CostAnswer costs_of_attentions(const Call& call) {
   const Given before = given;
   put_flags(line, given);
   put_flags(line, others);
-  Origin origin;
-  if (sizes_of(given) == sizes_of(before)) {
-    const char* const mark = line.has("preset") ? "as published"
-                             : line.has("from") ? "the run"
-                                                : "";
-    origin = {before.text("attention"), mark};
+  std::function<std::string(Row)> origin = [](Row) { return ""; };
+  if (sizes_of(given) == sizes_of(before) && (line.has("preset") || line.has("from"))) {
+    const std::string mark = line.has("preset") ? "<- as published" : "<- the run";
+    origin = [=, attention = before.text("attention")](Row row) {  // in the form that decodes
+      return row.decodes && row.attention.starts_with(attention) ? mark : "";
+    };
   }
   const ModelSettings config = read_model_settings(given);
   const CacheRounding rounding = read_rounding(given);
@@ -224,11 +188,18 @@ CostAnswer costs_of_attentions(const Call& call) {
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   const AttentionKind* const asked =
       parse_attention_spec(given.text("attention")).cycle.front().kind;
-  const Json json = json_of(rows, config.layers, config.context, rounding);
+  const Json of_rows = json_rows(columns(), rows);
+  const Json json = {
+      {"context", config.context},
+      {"cache_dtype", rounding.text()},
+      {"dtype_bytes", json_number(static_cast<double>(row_of(rounding.all.type).bits) / 8)},
+      {"state_dtype_bytes", kStateBytes},
+      {"layers", config.layers},
+      {"rows", of_rows}};
   return {[=, width = table_width(line)](Format shape) {
             return tables(rows, config, stored_text(rounding), origin, asked, shape, width);
           },
-          json, json["rows"], figures_of(rows, config.context, rounding),
+          json, of_rows, figures_of(rows, config.context, rounding),
           "KV cache of each attention in " + line.get("preset", line.get("from", "these sizes"))};
 }
 
