@@ -12,7 +12,7 @@
 #include <tuple>
 #include <utility>
 
-#include "train/compare/without_timing.h"
+#include "train/compare/comparison_folder.h"
 #include "train/gradient_exchange.h"
 #include "train/run_program.h"
 

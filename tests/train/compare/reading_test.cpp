@@ -5,12 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "train/run/loaded.h"
-#include "train/run_program.h"
+#include "train/runs_of_a_suite.h"
 
 namespace headcount {
 namespace {
@@ -18,50 +17,37 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+const std::string kLookup = "--data lookup --context 16 --out lookup",
+                  kText = "--data text.txt --context 16 --out text";
+
 // Small comparisons of lookups, of recall with hidden answers and of a text, each in the folder of
 // its name: lookup, mqar, text.
-class Readings : public testing::Test {
+class Readings : public RunsOfASuite<Readings> {
+ public:
+  static constexpr const char* kCommand =
+      "compare --attention delta/gqa --layers 2 --dim 16 --heads 4 --seeds 1 --intervals off "
+      "--steps 5 --batch 2 --threads 2 --eval-characters 1000";
+  static void prepare() {
+    for (const std::string& flags :
+         {kLookup, kText,
+          std::string("--data mqar --pairs 3 --line-length 16 --context 16 --out mqar")})
+      text("--quiet " + flags);
+  }
+
  protected:
-  static void SetUpTestSuite() {
-    folder_ = std::make_unique<TrainFolder>();
-    for (const std::string line : {kLookup, kMqarLine, kText}) {
-      const ProgramResult result = compare(line);
-      ASSERT_EQ(result.exit_code, 0) << result.err;
-    }
+  // What a comparison read, by its only attention.
+  static json reading_of(const std::string& comparison) {
+    return folder_->json(comparison + "/results.json")["variants"][0]["reading"];
   }
-  static void TearDownTestSuite() { folder_.reset(); }
-
-  static ProgramResult compare(const std::string& flags) {
-    return folder_->headcount(
-        "compare --attention delta/gqa --layers 2 --dim 16 --heads 4 --seeds 1 --intervals off "
-        "--steps 5 --batch 2 --threads 2 --eval-characters 1000 " +
-        flags);
-  }
-  // The folder of the only run of a comparison.
-  static fs::path run_of(const std::string& comparison) {
-    const fs::path runs = *folder_ / (comparison + "/runs");
-    for (const auto& entry : fs::directory_iterator(runs)) {
-      if (entry.is_directory()) return entry.path() / "seed-1";  // a lock lies beside it
-    }
-    return runs;
-  }
-
-  static constexpr const char* kLookup = "--data lookup --context 16 --out lookup";
-  static constexpr const char* kMqarLine =
-      "--data mqar --pairs 3 --line-length 16 --context 16 --out mqar";
-  static constexpr const char* kText = "--data text.txt --context 16 --out text";
-  static std::unique_ptr<TrainFolder> folder_;
 };
 
-std::unique_ptr<TrainFolder> Readings::folder_;
-
-// Text that a run reads.
+// Text that the only run of a comparison reads.
 struct Text {
   fs::path run;
   Corpus corpus;
   TextPart passage;
 
-  Text(const fs::path& folder, Index number) : run(folder) {
+  Text(const fs::path& comparison, Index number) : run(comparison / "runs/delta_gqa/seed-1") {
     const TrainOptions options = found_from_here(read_run_options(run.string()), run);
     corpus = load_corpus(options.data, options.corpus);
     passage = passage_to_read(corpus, number, options.model->context);
@@ -71,7 +57,7 @@ struct Text {
 
 TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
   for (const std::string comparison : {"lookup", "mqar", "text"}) {
-    const Text text(run_of(comparison), 2);
+    const Text text(*folder_ / comparison, 2);
     const auto losses = text.read()["losses"];
     ASSERT_EQ(losses.size(), text.passage.tokens.size());
     EXPECT_TRUE(losses[0].is_null()) << "there is nothing before it";
@@ -79,8 +65,9 @@ TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
     Index count = 0;
     for (std::size_t i = 1; i < losses.size(); ++i) {
       EXPECT_EQ(losses[i].is_number(), comparison == "text" || text.passage.distances[i] > 0);
-      sum += losses[i].is_number() ? losses[i].get<double>() : 0;
-      count += losses[i].is_number();
+      if (!losses[i].is_number()) continue;
+      sum += losses[i].get<double>();
+      ++count;
     }
     // An evaluation takes a window and the character after it: here that is no answer.
     std::vector<std::int32_t> tokens = text.passage.tokens, answers = text.passage.distances;
@@ -100,7 +87,7 @@ TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
 }
 
 TEST_F(Readings, LookAtWhatStandsBeforeTheLastCharacterThatDecides) {
-  const Text text(run_of("lookup"), 1);
+  const Text text(*folder_ / "lookup", 1);
   EXPECT_EQ(question_of(text.passage), 14u) << "the digit before the end of the line";
   const auto layers = text.read()["heads"];
   ASSERT_EQ(layers.size(), 2u);
@@ -115,17 +102,15 @@ TEST_F(Readings, LookAtWhatStandsBeforeTheLastCharacterThatDecides) {
 }
 
 TEST_F(Readings, AreOfThePassageThatIsAskedForWithoutTrainingAgain) {
-  const auto results = [&] { return json::parse(folder_->contents("lookup/results.json")); };
-  const json before = results();
-  EXPECT_EQ(before["passage"]["number"], 1);
-  const auto& characters = before["passage"]["characters"];
-  EXPECT_EQ(characters.size(), before["variants"][0]["reading"]["losses"].size());
-  EXPECT_EQ(before["passage"]["question"], before["passage"]["answers"].back());
-  EXPECT_EQ(before["variants"][0]["reading"]["heads"][0].size(), 0u);  // a layer without scores
-  const ProgramResult again = compare(std::string(kLookup) + " --sample 2");
+  const json before = folder_->json("lookup/results.json"), &passage = before["passage"];
+  EXPECT_EQ(passage["number"], 1);
+  EXPECT_EQ(passage["characters"].size(), reading_of("lookup")["losses"].size());
+  EXPECT_EQ(passage["question"], passage["answers"].back());
+  EXPECT_EQ(reading_of("lookup")["heads"][0].size(), 0u);  // a layer without scores
+  const ProgramResult again = call(kLookup + " --sample 2");
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.err.find("1 of 1 runs were finished before"), std::string::npos) << again.err;
-  const json after = results();
+  expect_parts(again.err, {"1 of 1 runs were finished before"});
+  const json after = folder_->json("lookup/results.json");
   EXPECT_EQ(after["passage"]["number"], 2);
   const json& distances = after["variants"][0]["answers_by_distance"];
   EXPECT_FALSE(distances[0].empty());
@@ -134,24 +119,22 @@ TEST_F(Readings, AreOfThePassageThatIsAskedForWithoutTrainingAgain) {
 }
 
 TEST_F(Readings, AreLeftOutWhereTheWeightsAreGone) {
-  const fs::path weights = run_of("text") / "checkpoints", aside = *folder_ / "aside";
+  const fs::path weights = *folder_ / "text/runs/delta_gqa/seed-1/checkpoints",
+                 aside = *folder_ / "aside";
   fs::rename(weights, aside);
-  const ProgramResult again = compare(kText);
+  const ProgramResult again = call(kText);
   fs::rename(aside, weights);
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.out.find("delta/gqa has no reading of the passage: "), std::string::npos)
-      << again.out;
-  EXPECT_TRUE(
-      json::parse(folder_->contents("text/results.json"))["variants"][0]["reading"].is_null());
+  expect_parts(again.out, {"delta/gqa has no reading of the passage: "});
+  EXPECT_TRUE(reading_of("text").is_null());
 }
 
 TEST_F(Readings, RefuseAPassageThatThereIsNot) {
-  expect_refusal(compare("--data text.txt --context 16 --sample 9 --out new"), 2,
+  expect_refusal(kUsage, "--data text.txt --context 16 --sample 9 --out new",
                  {"--sample is 9, but the validation part of text.txt has 4 stretches of 17 "
-                  "characters; give 1 to 4"},
-                 "--sample 9");
-  expect_refusal(compare("--data lookup --context 16 --sample 100000 --out new"), 2,
-                 {"the validation part of lookup has ", " stories; give 1 to "}, "lookup");
+                  "characters; give 1 to 4"});
+  expect_refusal(kUsage, "--data lookup --context 16 --sample 100000 --out new",
+                 {"the validation part of lookup has ", " stories; give 1 to "});
   EXPECT_FALSE(folder_->has("new"));
 }
 

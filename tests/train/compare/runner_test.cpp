@@ -1,13 +1,15 @@
 // label: unsanitized
-// The runs of a comparison: which are trained, kept, repeated and refused, and what each records.
+// The runs of a comparison: which are trained, kept, repeated and refused, what each records, and
+// how processes that know nothing of each other share them by their folders.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "train/compare/comparison_folder.h"
 #include "train/compare/queue.h"
-#include "train/compare/small_comparison.h"
 
 namespace headcount {
 namespace {
@@ -15,58 +17,52 @@ namespace {
 using nlohmann::json;
 
 TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
-  const TrainFolder folder;
-  const std::string flags = "--attention mha,mqa --seeds 2 --out c";
-  ASSERT_EQ(compare(folder, flags).exit_code, 0);
-  const json before = results(folder, "c");
+  const ComparisonFolder folder;
+  folder.compared("");
+  const json before = folder.results();
   const auto written = std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json");
   // A run without its result, as an interrupted comparison leaves it.
   std::filesystem::remove(folder / "c/runs/mqa/seed-1/result.json");
-  const ProgramResult again = compare(folder, flags);
-  ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.err.find("3 of 4 runs were finished before"), std::string::npos) << again.err;
+  expect_parts(folder.compared("").err, {"3 of 4 runs were finished before"});
   EXPECT_EQ(std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json"), written);
-  for (int v : {0, 1}) {
+  for (const int v : {0, 1}) {
     for (const char* values : {"val_losses", "losses_by_position"})
-      EXPECT_EQ(results(folder, "c")["variants"][v][values], before["variants"][v][values]);
+      EXPECT_EQ(folder.results()["variants"][v][values], before["variants"][v][values]);
   }
   EXPECT_EQ(before["variants"][0]["losses_by_position"].size(), 2u);
   EXPECT_EQ(before["variants"][0]["losses_by_position"][0][0]["from"], 0);
 }
 
-// Runs whose seeds differ far more than a tolerance of nothing lets a verdict be told.
-const std::string kOpen = kLearning + "--attention mha,mqa --seeds 3..5 --tolerance ";
-
+// Runs differ from seed to seed by so much that a tolerance of zero leaves the verdict open.
 TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
-  const TrainFolder folder;
-  const ProgramResult few = compare(folder, kOpen + "0.3 --jobs 1 --out c");
-  ASSERT_EQ(few.exit_code, 0) << few.err;
-  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2, 3}));
-  EXPECT_EQ(results(folder, "c")["variants"][1]["verdict"], "enough");
-  const std::string verdict = results(folder, "c")["verdict"]["text"];
+  const ComparisonFolder folder;
+  // One by one: side by side, it is chance whether a line finds runs that are needed and may be.
+  const std::string flags = kLearning + "--seeds 3..5 --jobs 1 --tolerance ";
+  const ProgramResult few = folder.compared(flags + "0.3");
+  json r = folder.results();
+  EXPECT_EQ(r["seeds"], json({1, 2, 3}));
+  EXPECT_EQ(r["variants"][1]["verdict"], "enough");
+  const std::string verdict = r["verdict"]["text"];
   EXPECT_TRUE(verdict.starts_with("mqa is enough: 50 % of mha's KV cache, at ")) << verdict;
   EXPECT_TRUE(few.out.ends_with("report c/report.html\nverdict: " + verdict + "\n")) << few.out;
-  // One by one: side by side, it is chance whether a line finds runs that are needed and may be.
-  const ProgramResult more = compare(folder, kOpen + "0 --jobs 1 --out c");
-  ASSERT_EQ(more.exit_code, 0) << more.err;
-  const json r = results(folder, "c");
+  const ProgramResult more = folder.compared(flags + "0");
+  r = folder.results();
   EXPECT_EQ(r["seeds"], json({1, 2, 3, 4, 5})) << more.out;
   EXPECT_EQ(r["variants"][1]["verdict"], "open");
   EXPECT_EQ(r["variants"][1]["costs"].size(), 5u);
-  EXPECT_NE(more.err.find("6 of 8 runs were finished before"), std::string::npos) << more.err;
-  EXPECT_NE(more.err.find(" more if verdicts stay open, ETA "), std::string::npos) << more.err;
-  EXPECT_NE(more.err.find("(10 of 10 runs done)"), std::string::npos) << more.err;
+  expect_parts(more.err, {"6 of 8 runs were finished before", " more if verdicts stay open, ETA ",
+                          "(10 of 10 runs done)"});
 }
 
 TEST(ComparisonRuns, TakesTheSameSeedsAndBitsHoweverManyGoSideBySide) {
-  const TrainFolder folder;
+  const ComparisonFolder folder;
   const std::string flags = kLearning + "--attention mha,gqa1,mla --tolerance 0.02 --seeds 2..6";
   for (const std::string jobs : {"1", "4"})
-    ASSERT_EQ(compare(folder, flags + " --jobs " + jobs + " --out c" + jobs).exit_code, 0);
-  const json one = results(folder, "c1"), four = results(folder, "c4");
+    folder.compared(flags + " --jobs " + jobs + " --out c" + jobs);
+  const json one = folder.results("c1"), four = folder.results("c4");
   EXPECT_EQ(one["verdict"], four["verdict"]);
   EXPECT_EQ(one["seeds"], four["seeds"]);
-  for (int v : {0, 1, 2})
+  for (const int v : {0, 1, 2})
     EXPECT_EQ(one["variants"][v]["val_losses"], four["variants"][v]["val_losses"]);
   for (const std::string run : {"/runs/mha/seed-1", "/runs/mla/seed-2", "/runs/gqa1/seed-2"})
     EXPECT_EQ(folder.weights("c1" + run), folder.weights("c4" + run)) << run;
@@ -101,24 +97,20 @@ TEST(ComparisonRuns, LeavesARunThatTurnsOutNotToBeNeeded) {
 }
 
 TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);
+  const ComparisonFolder folder;
+  folder.compared("--attention mha");
   const std::string result = folder.contents("c/runs/mha/seed-1/result.json");
-  const ProgramResult other = compare(folder, "--attention mha --seeds 2 --lr 0.5 --out c");
-  EXPECT_EQ(other.exit_code, 3);
+  const ProgramResult other = folder.compare("--attention mha --lr 0.5");
+  EXPECT_EQ(other.exit_code, kData);
   EXPECT_EQ(other.err,
             "headcount: c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
             "another folder with --out, or add --force to train all runs again\n");
-  const ProgramResult muon = compare(folder, "--attention mha --seeds 2 --optimizer muon --out c");
-  EXPECT_EQ(muon.exit_code, 3);
-  EXPECT_NE(muon.err.find("a finished run with optimizer \"adamw\", not \"muon\";"),
-            std::string::npos)
-      << muon.err;
+  folder.expect_refusal(ComparisonFolder::line("--attention mha --optimizer muon"), kData,
+                        {"a finished run with optimizer \"adamw\", not \"muon\";"});
   EXPECT_EQ(folder.contents("c/runs/mha/seed-1/result.json"), result);
   folder.file("text.txt", folder.contents("text.txt") + "More of the 0123456789 squares.\n");
-  EXPECT_NE(compare(folder, "--attention mha --seeds 2 --out c").err.find("on another text"),
-            std::string::npos);
-  EXPECT_EQ(compare(folder, "--attention mha --seeds 2 --out c --force").exit_code, 0);
+  expect_parts(folder.compare("--attention mha").err, {"on another text"});
+  folder.compared("--attention mha --force");
 }
 
 // `text` with `from` replaced by `to`, which it must hold.
@@ -129,31 +121,31 @@ std::string edited(std::string text, const std::string& from, const std::string&
 }
 
 TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
-  const TrainFolder folder;
-  const std::string flags = "--attention mha --seeds 2 --out c --quiet";
-  ASSERT_EQ(compare(folder, flags).exit_code, 0);
+  const ComparisonFolder folder;
+  const std::string line = ComparisonFolder::line("--attention mha --quiet");
+  folder.done(line);
   const std::string run = "c/runs/mha/seed-2/";
-  const std::string result = folder.contents(run + "result.json");
-  const std::size_t digit = result.find("\"val_loss\": ") + 14;
+  const auto half = [&](const std::string& file) {
+    const std::string whole = folder.contents(run + file);
+    return whole.substr(0, whole.size() / 2);
+  };
+  const std::string result = folder.contents(run + "result.json"),
+                    record = folder.contents(run + "run.json");
   std::string flipped = result;
-  flipped[digit] = static_cast<char>(flipped[digit] ^ 1);
-  const json without_sum = [&] {
-    json object = json::parse(result);
-    object.erase("sha256");
-    return object;
-  }();
-  const std::string config = folder.contents(run + "config.json");
-  const std::string record = folder.contents(run + "run.json");
+  char& digit = flipped[result.find("\"val_loss\": ") + 14];
+  digit = static_cast<char>(digit ^ 1);
+  json without_sum = json::parse(result);
+  without_sum.erase("sha256");
   const struct {
     std::string file, contents, why;
   } cases[] = {
       {"result.json", flipped, "its checksum differs"},
-      {"result.json", result.substr(0, result.size() / 2), "not valid JSON"},
+      {"result.json", half("result.json"), "not valid JSON"},
       {"result.json", "[]", "it must be a JSON object"},
       {"result.json", without_sum.dump(), "it has no checksum, as an older headcount wrote it"},
-      {"config.json", config.substr(0, config.size() / 2), "not valid JSON"},
+      {"config.json", half("config.json"), "not valid JSON"},
       {"config.json", "3", "it must be a JSON object"},
-      {"run.json", record.substr(0, record.size() / 2), "not valid JSON"},
+      {"run.json", half("run.json"), "not valid JSON"},
       {"run.json", edited(record, "\"starts\": [", "\"starts\": 3, \"more\": ["),
        "'starts' must be"},
       {"run.json", edited(record, "\"version\": \"", "\"version\": 3, \"more\": \""),
@@ -162,47 +154,136 @@ TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
   for (const auto& c : cases) {
     const std::string before = folder.contents(run + c.file);
     folder.file(run + c.file, c.contents);
-    expect_refusal(compare(folder, flags), 3,
+    expect_refusal(folder.headcount(line), kData,
                    {run + c.file + " is damaged", c.why, "remove c/runs/mha/seed-2 to train"},
                    c.contents);
     folder.file(run + c.file, before);
   }
-  EXPECT_EQ(compare(folder, flags).exit_code, 0);
+  folder.done(line);
   // A result that nobody can look at is not absent: nothing is trained in its place.
   std::filesystem::remove(folder / (run + "result.json"));
   std::filesystem::create_symlink("result.json", folder / (run + "result.json"));
-  expect_refusal(compare(folder, flags), 3,
-                 {run + "result.json' cannot be read: Too many levels of symbolic links"},
-                 "a loop");
+  folder.expect_refusal(line, kData,
+                        {run + "result.json' cannot be read: Too many levels of symbolic links"});
 }
 
 // Each run records what trained it. Records are edited as if a program built otherwise, on another
 // machine, had trained the first runs: the results are those of that program, and speeds of its
 // runs alone.
 TEST(ComparisonRuns, TakesSpeedsOfOneBuildAndMachine) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
-  const json first = results(folder, "c");
+  const ComparisonFolder folder;
+  folder.compared("--attention mha --quiet");
+  const json first = folder.results();
+  const std::string version = "headcount 0.1.0, Clang 14.0.6, SSE2", machine = "Pentium III";
   for (const std::string seed : {"1", "2"}) {
     const std::string file = "c/runs/mha/seed-" + seed + "/run.json";
-    json record = json::parse(folder.contents(file));
-    const json& start = record["starts"][0];
+    json record = folder.json(file);
+    json& start = record["starts"][0];
     for (const char* name : {"command", "version"}) EXPECT_EQ(start[name], first[name]);
     EXPECT_TRUE(
         first["machine"].get<std::string>().starts_with(start["machine"].get<std::string>()));
-    record["starts"][0]["version"] = "headcount 0.1.0, Clang 14.0.6, SSE2";
-    record["starts"][0]["machine"] = "Pentium III";
+    start["version"] = version;
+    start["machine"] = machine;
     folder.file(file, record.dump());
   }
-  const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
-  ASSERT_EQ(more.exit_code, 0) << more.err;
-  EXPECT_NE(more.err.find("2 of 6 runs were finished before"), std::string::npos) << more.err;
-  const json r = results(folder, "c");
-  EXPECT_EQ(r["version"], "headcount 0.1.0, Clang 14.0.6, SSE2");
-  EXPECT_TRUE(r["machine"].get<std::string>().starts_with("Pentium III; runs side by side: "));
+  expect_parts(folder.compared("--seeds 3").err, {"2 of 6 runs were finished before"});
+  const json r = folder.results();
+  EXPECT_EQ(r["version"], version);
+  expect_parts(r["machine"], {machine + "; runs side by side: "});
   EXPECT_EQ(r["variants"][0]["val_losses"].size(), 3u);
   // All runs of mqa were trained by another program than that of the results.
   EXPECT_TRUE(r["variants"][1]["train_tokens_per_second"].is_null());
+}
+
+std::string shared(const std::string& flags) {
+  return ComparisonFolder::line("--threads 1 --jobs 1 --attention mha,gqa1,mla --quiet " + flags);
+}
+
+nlohmann::ordered_json untimed_results(const TrainFolder& folder) {
+  return without_timing(folder.contents("c/results.json"));
+}
+
+// Starts of the program that trained a run of the folder c.
+json starts(const TrainFolder& folder, const std::string& run) {
+  return folder.json("c/runs/" + run + "/run.json")["starts"];
+}
+
+TEST(ProcessesOfAComparison, GiveTheResultsOfOneWhenOneIsKilledAndOneJoinsLate) {
+  const std::string line =
+      shared("--seeds 2..4 --tolerance 0 --steps 400 --lr 1e-2 --checkpoint-every 100");
+  const TrainFolder folder, whole;
+  const pid_t killed = folder.halted(line, 150), halted = folder.halted(line, 150);
+  // This one trains all runs but two, and waits for those.
+  const pid_t through = folder.start(line, "", "through.");
+  kill(killed, SIGKILL);
+  EXPECT_EQ(exit_code_of(killed), 128 + SIGKILL);
+  kill(halted, SIGCONT);
+  const pid_t late = folder.start(line, "", "late.");
+  for (const pid_t process : {through, halted, late}) EXPECT_EQ(exit_code_of(process), 0);
+  const ProgramResult one = whole.done(line);
+  EXPECT_EQ(untimed_results(folder), untimed_results(whole));
+  EXPECT_TRUE(folder.has("c/report.html"));
+  for (const std::string out : {"out", "through.out", "late.out"}) {
+    const std::string text = folder.contents(out);
+    EXPECT_EQ(text.substr(text.find("report ")), one.out.substr(one.out.find("report ")));
+  }
+  const auto resumed = starts(folder, "mha/seed-1"), waited_for = starts(folder, "gqa1/seed-1");
+  ASSERT_EQ(resumed.size(), 2u) << resumed;
+  EXPECT_EQ(resumed[1]["from_step"], 100);
+  EXPECT_EQ(waited_for.size(), 1u) << waited_for;
+}
+
+TEST(ProcessesOfAComparison, TellEachOtherThatRunsDiverged) {
+  const std::string line = shared("--lr 100 --grad-clip 0 --steps 40 --warmup 0");
+  const TrainFolder folder, whole;
+  const pid_t halted = folder.halted(line, 1), other = folder.start(line, "", "other.");
+  kill(halted, SIGCONT);
+  for (const pid_t process : {halted, other}) EXPECT_EQ(exit_code_of(process), kDiverged);
+  const ProgramResult again = folder.headcount(line);
+  EXPECT_EQ(again.exit_code, kDiverged) << again.err;
+  expect_parts(again.out, {"became"});
+  for (const std::string run : {"mha/seed-1", "gqa1/seed-2", "mla/seed-1"})
+    EXPECT_EQ(starts(folder, run).size(), 1u) << "it would diverge again";
+  EXPECT_EQ(whole.headcount(line).exit_code, kDiverged);
+  EXPECT_EQ(untimed_results(folder), untimed_results(whole));
+  // Failures are those of the settings.
+  EXPECT_EQ(folder.headcount(line + " --dropout 0.1").exit_code, kDiverged);
+  EXPECT_EQ(folder.json("c/runs/mha/seed-1/config.json")["dropout"], 0.1);
+}
+
+TEST(ProcessesOfAComparison, GoOnAfterAFailedRunAndTryItAgain) {
+  const std::string run = "c/runs/mla/seed-2";
+  const ComparisonFolder folder;
+  std::filesystem::create_directories(folder / "c/runs/mla");
+  folder.file(run, "not a folder");
+  const ProgramResult failed = folder.headcount(shared(""));
+  EXPECT_EQ(failed.exit_code, kRuntime);
+  expect_parts(failed.out, {"mla, seed 2: "});
+  EXPECT_EQ(folder.contents(run), "not a folder");
+  const std::vector<std::vector<int>> seeds = {{1, 2}, {1, 2}, {1}};
+  for (const std::size_t variant : {0, 1, 2})
+    EXPECT_EQ(folder.results()["variants"][variant]["seeds"], seeds[variant]);
+  std::filesystem::remove(folder / run);
+  std::filesystem::create_directories(folder / run);
+  folder.file(run + "/thesis.txt", "precious");
+  EXPECT_EQ(folder.headcount(shared("")).exit_code, kRuntime);
+  EXPECT_TRUE(folder.has(run + "/failed.json"));
+  std::filesystem::remove(folder / (run + "/thesis.txt"));
+  folder.done(shared(""));
+  EXPECT_FALSE(folder.has(run + "/failed.json"));
+}
+
+TEST(ProcessesOfAComparison, AreWhatAnArrayOfSlurmStarts) {
+  const TrainFolder folder;
+  std::string line = shared("--steps 2");
+  line.erase(line.find("--threads 1 "), std::string("--threads 1 ").size());
+  for (const std::string task : {"4", "5"}) {
+    const ProgramResult result = folder.shell(
+        "HEADCOUNT=headcount SLURM_ARRAY_TASK_ID=" + task +
+        " SLURM_NTASKS=1 bash '" HEADCOUNT_FIXTURE_FOLDER "/../../train/cluster.sbatch' " + line);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_TRUE(folder.has("c/results.json"));
 }
 
 }  // namespace

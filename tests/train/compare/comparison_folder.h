@@ -1,0 +1,41 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "train/run_program.h"
+
+namespace headcount {
+
+/// A folder for comparisons of models that train in milliseconds.
+class ComparisonFolder : public TrainFolder {
+ public:
+  static constexpr const char* kModel =
+      "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 --threads 2";
+
+  /// `headcount compare` with `flags` over those of the small model, two attentions, two seeds and
+  /// the folder c.
+  static std::string line(const std::string& flags) {
+    const std::string defaults = std::string(kModel) + " --attention mha,mqa --seeds 2 --out c";
+    return "compare " + over_defaults(defaults, flags);
+  }
+  ProgramResult compare(const std::string& flags) const { return headcount(line(flags)); }
+  ProgramResult compared(const std::string& flags) const { return done(line(flags)); }
+  nlohmann::json results(const std::string& out = "c") const { return json(out + "/results.json"); }
+};
+
+/// Enough training for losses half of those of character pairs, so that a verdict can be made.
+inline const std::string kLearning = "--steps 400 --lr 1e-2 ";
+
+/// Contents of results.json without times and machine.
+inline nlohmann::ordered_json without_timing(const std::string& text) {
+  auto results = nlohmann::ordered_json::parse(text);
+  for (const char* name : {"machine", "machine_hours"}) results.erase(name);
+  for (auto& variant : results["variants"]) {
+    for (const char* name : {"train_tokens_per_second", "train_speeds", "machine_seconds"})
+      variant.erase(name);
+  }
+  return results;
+}
+
+}  // namespace headcount
