@@ -6,6 +6,7 @@
 #include "autograd/parallel.h"
 #include "data/built_in.h"
 #include "models/cost.h"
+#include "train/cache_cost.h"
 #include "train/compare/needed_runs.h"
 #include "train/compare/premises.h"
 #include "train/compare/reading.h"
@@ -13,7 +14,6 @@
 #include "train/compare/rounded.h"
 #include "train/compare/runner.h"
 #include "train/compare/verdict.h"
-#include "train/cost_figures.h"
 #include "train/interrupt.h"
 #include "train/run/provenance.h"
 

@@ -11,7 +11,7 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/cost.h"
-#include "train/cost_figures.h"
+#include "train/cache_cost.h"
 #include "train/evaluation.h"
 #include "train/interrupt.h"
 #include "train/options.h"

@@ -6,7 +6,7 @@
 #include "models/attention_map.h"
 #include "models/decoder.h"
 #include "models/sampling.h"
-#include "train/cost_figures.h"
+#include "train/cache_cost.h"
 #include "train/page/engine/replies.h"
 
 namespace headcount::page {

@@ -6,7 +6,6 @@
 #include "models/config_cache.h"
 #include "nn/attention/kind.h"
 #include "train/cache_cost.h"
-#include "train/cost_figures.h"
 #include "train/units.h"
 
 namespace headcount::page {
