@@ -5,7 +5,7 @@
 #include "data/built_in.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/commands.h"
-#include "train/cli/comparison_progress.h"
+#include "train/cli/progress.h"
 #include "train/cli/training_flags.h"
 #include "train/compare/compare.h"
 #include "train/compare/premises.h"
