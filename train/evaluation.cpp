@@ -47,32 +47,33 @@ std::string cut_stories_note(Index longest, Index context) {
 
 namespace {
 
+// Predictions that count.
+struct Predictions {
+  double loss = 0;  // sum
+  Index count = 0, right = 0;
+
+  void add(const Predictions& more) {
+    loss += more.loss;
+    count += more.count;
+    right += more.right;
+  }
+  double share_of(double sum) const { return sum / static_cast<double>(std::max<Index>(1, count)); }
+  double mean_loss() const { return share_of(loss); }
+  double accuracy() const { return share_of(static_cast<double>(right)); }
+};
+
 // Sums over a part of a text, or over several parts.
 struct EvaluatedPart {
-  struct Answers {
-    Index asked = 0, right = 0;
-  };
-  double loss = 0;  // sum over its characters
-  Index characters = 0, right = 0;
-  std::array<Answers, 32> answers = {};  // by the logarithm of the distance
-  // Sums of losses and numbers of characters by position in the window: see `range_of`.
-  std::array<double, 20> losses = {};
-  std::array<Index, 20> characters_at = {};
-  double entropy_sum = 0;  // of attention, over layers and rows, if it is measured
-  Index rows = 0;          // number of these rows
+  Predictions total;
+  std::array<Predictions, 32> answers = {};    // by the logarithm of the distance
+  std::array<Predictions, 20> positions = {};  // by the range in the window: see `range_of`
+  double entropy_sum = 0;                      // of attention, over layers and rows, if measured
+  Index rows = 0;                              // number of these rows
 
   void add(const EvaluatedPart& part) {
-    loss += part.loss;
-    characters += part.characters;
-    right += part.right;
-    for (std::size_t i = 0; i < answers.size(); ++i) {
-      answers[i].asked += part.answers[i].asked;
-      answers[i].right += part.answers[i].right;
-    }
-    for (std::size_t i = 0; i < losses.size(); ++i) {
-      losses[i] += part.losses[i];
-      characters_at[i] += part.characters_at[i];
-    }
+    total.add(part.total);
+    for (std::size_t i = 0; i < answers.size(); ++i) answers[i].add(part.answers[i]);
+    for (std::size_t i = 0; i < positions.size(); ++i) positions[i].add(part.positions[i]);
     entropy_sum += part.entropy_sum;
     rows += part.rows;
   }
@@ -104,20 +105,13 @@ void count_predictions(std::span<const Real> logits, std::size_t width, const Ba
     }
     const auto row = logits.subspan(next++ * width, width);
     const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
-    part.right += hit;
-    const std::size_t range = range_of(i % length);
-    const double loss = row_loss(row, batch.targets[i]);
-    part.loss += loss;
-    ++part.characters;
-    part.losses[range] += loss;
-    ++part.characters_at[range];
+    const Predictions one = {row_loss(row, batch.targets[i]), 1, hit};
+    part.total.add(one);
+    part.positions[range_of(i % length)].add(one);
     const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
     if (answers.empty() || answers[position] == 0) continue;
     const auto distance = static_cast<std::uint32_t>(answers[position]);
-    EvaluatedPart::Answers& at =
-        part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)];
-    ++at.asked;
-    at.right += hit;
+    part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)].add(one);
   }
 }
 
@@ -182,24 +176,20 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
 
 // Fills in the accuracies over answers.
 void add_answers(const EvaluatedPart& all, Evaluation& result) {
-  Index asked = 0, right = 0;
+  Predictions answers;
   for (std::size_t i = 0; i < all.answers.size(); ++i) {
-    const AnswersAt at = {Index{1} << i, all.answers[i].asked, all.answers[i].right};
-    if (at.asked == 0) continue;
-    result.answers_by_distance.push_back(at);
-    asked += at.asked;
-    right += at.right;
+    const Predictions& at = all.answers[i];
+    if (at.count > 0) result.answers_by_distance.push_back({Index{1} << i, at.count, at.right});
+    answers.add(at);
   }
-  if (asked > 0) result.answer_accuracy = static_cast<double>(right) / static_cast<double>(asked);
+  if (answers.count > 0) result.answer_accuracy = answers.accuracy();
 }
 
 std::vector<LossAt> losses_by_position(const EvaluatedPart& all) {
   std::vector<LossAt> losses;
-  for (std::size_t i = 0; i < all.losses.size(); ++i) {
-    const Index characters = all.characters_at[i];
-    if (characters > 0)
-      losses.push_back({i == 0 ? 0 : Index{16} << i, characters,
-                        all.losses[i] / static_cast<double>(characters)});
+  for (std::size_t i = 0; i < all.positions.size(); ++i) {
+    const Predictions& at = all.positions[i];
+    if (at.count > 0) losses.push_back({i == 0 ? 0 : Index{16} << i, at.count, at.mean_loss()});
   }
   return losses;
 }
@@ -210,10 +200,10 @@ std::vector<double> losses_by_block(std::span<const EvaluatedPart> parts) {
   std::vector<double> losses;
   for (std::size_t block = 0; block < kBlocks; ++block) {
     const std::size_t begin = block * parts.size() / kBlocks;
-    const EvaluatedPart sum =
-        sum_of(parts.subspan(begin, (block + 1) * parts.size() / kBlocks - begin));
-    if (sum.characters == 0) return {};
-    losses.push_back(sum.loss / static_cast<double>(sum.characters));
+    const Predictions sum =
+        sum_of(parts.subspan(begin, (block + 1) * parts.size() / kBlocks - begin)).total;
+    if (sum.count == 0) return {};
+    losses.push_back(sum.mean_loss());
   }
   return losses;
 }
@@ -256,11 +246,10 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   if (!wrong.empty()) throw NonFiniteError(wrong);
   gather(ranks, std::span(parts));
   const EvaluatedPart all = sum_of(parts);
-  const auto characters = static_cast<double>(std::max<Index>(1, all.characters));
   Evaluation result;
-  result.characters = all.characters;
-  result.loss = all.loss / characters;
-  result.accuracy = static_cast<double>(all.right) / characters;
+  result.characters = all.total.count;
+  result.loss = all.total.mean_loss();
+  result.accuracy = all.total.accuracy();
   if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
   add_answers(all, result);
   result.loss_by_position = losses_by_position(all);
