@@ -1,5 +1,4 @@
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "autograd/base/text.h"
 #include "data/built_in.h"

@@ -3,7 +3,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
@@ -42,11 +41,10 @@ SettingList train_settings() {
 std::string write_sample(const LanguageModel& model, const Corpus& corpus,
                          const std::string& opening, std::uint64_t seed,
                          const std::filesystem::path& path) {
-  constexpr Index kCharacters = 300;
   GenerationOptions options;
   options.sampling.temperature = kSampleTemperature;
   options.sampling.seed = seed;
-  options.tokens = kCharacters;
+  options.tokens = 300;
   const Vocabulary& vocabulary = corpus.vocabulary;
   const std::vector<std::int32_t> prompt = opening.empty()
                                                ? vocabulary.default_prompt()
@@ -75,15 +73,14 @@ std::string longer_note(const TrainOptions& options, Index steps_before, Index s
 // Throws UsageError if the folder `out` contains the weights or the text that the run begins with:
 // a run that replaces it would lose them before it has any of its own.
 void require_outside(const TrainOptions& options, const std::string& out) {
-  const auto require = [&](const char* flag, const std::string& path) {
-    if (!lies_in(path, out)) return;
-    throw UsageError("--", flag, " ", path, " lies in --out ", out,
-                     ", whose contents the new run would replace; name a new folder");
-  };
-  require("init", options.init);
-  if (find_built_in(options.data) != nullptr) return;
-  require("data", options.data);
-  require("validation", options.corpus.validation);
+  std::vector<std::pair<const char*, std::string>> read = {{"init", options.init}};
+  if (find_built_in(options.data) == nullptr)
+    read.insert(read.end(), {{"data", options.data}, {"validation", options.corpus.validation}});
+  for (const auto& [flag, path] : read) {
+    if (lies_in(path, out))
+      throw UsageError("--", flag, " ", path, " lies in --out ", out,
+                       ", whose contents the new run would replace; name a new folder");
+  }
 }
 
 // Note on ranks that the run cannot use; empty if it uses all.

@@ -1,7 +1,5 @@
 #include "train/run/folder.h"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "autograd/base/files.h"
