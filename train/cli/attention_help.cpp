@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 #include "autograd/base/text.h"
 #include "models/plan.h"
@@ -15,16 +16,16 @@ namespace {
 void print_words(std::string_view text, std::size_t indent) {
   constexpr std::size_t kWidth = 100;
   std::size_t column = 0;
-  for (const std::string_view word : split_text(text, ' ')) {
-    if (column + 1 + character_count(word) > kWidth) {
-      std::cout << '\n' << std::string(indent, ' ');
-      column = indent;
-    } else if (column > 0) {
-      std::cout << ' ';
-      ++column;
+  bool first = true;
+  for (const std::string_view word : split_text(text, ' ')) {  // empty ones between two blanks
+    const std::size_t width = character_count(word);
+    if (!std::exchange(first, false)) {
+      const bool fits = column + 1 + width <= kWidth;
+      std::cout << (fits ? " " : "\n" + std::string(indent, ' '));
+      column = fits ? column + 1 : indent;
     }
     std::cout << word;
-    column += character_count(word);
+    column += width;
   }
   std::cout << '\n';
 }

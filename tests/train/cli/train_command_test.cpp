@@ -219,10 +219,11 @@ TEST(HelpCommand, ExplainsEachAttention) {
     EXPECT_FALSE(kind->formula.empty()) << kind->name;
     expect_parts(std::regex_replace(out, std::regex("\n +"), " "),
                  {std::string(kind->formula), std::string(kind->source)});
-    for (const Setting& setting : kind->settings()) expect_parts(out, {"--" + setting.name + "  "});
+    for (const Setting& setting : kind->settings())
+      expect_parts(out, {"\n  --" + setting.name + "  "});
   }
   expect_parts(folder.done("help mla").out,
-               {"a token: latent 48, rope_key 16\n", "a sequence: nothing\n", "mlaN+M"});
+               {"\n  a token: latent 48, rope_key 16\n", "\n  a sequence: nothing\n", "mlaN+M"});
   expect_parts(folder.done("help gqa1").out, {"a token: k 32, v 32\n"});
 }
 
