@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
@@ -107,6 +108,7 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
     return all;
   }
   const std::string types = given.text("cache-dtype"), turns = given.text("cache-rotate");
+  std::set<std::string> read;  // by one type or more
   for (const std::string_view type : split_text(types, ',')) {
     for (const std::string_view turn : split_text(turns, ',')) {
       Given one(cache_settings());
@@ -116,13 +118,19 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
       const auto scaled = [](const CacheTypeRow& row) { return row.scale_bytes > 0; };
       const auto rounds = [](const CacheTypeRow& row) { return row.type != CacheType::real; };
       const auto take = [&](const char* name, bool has_effect) {
-        if (given.has(name) && has_effect) one.put(name, given.get(name));
+        if (!given.has(name) || !has_effect) return;
+        one.put(name, given.get(name));
+        read.insert(name);
       };
       take("cache-group", rounding.any_type(scaled));
       take("cache-levels", rounding.any_type(&CacheTypeRow::has_levels));
       take("cache-recent", rounding.any_type(rounds));
       all.push_back(read_rounding(one));
     }
+  }
+  for (const char* const name : {"cache-group", "cache-levels", "cache-recent"}) {
+    if (given.has(name) && !read.contains(name))
+      throw SettingError("`", name, "` has no effect with `cache-dtype` ", types, "; leave it out");
   }
   return all;
 }

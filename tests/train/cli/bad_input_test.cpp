@@ -127,6 +127,7 @@ constexpr const char* kCases = R"(
 2 eval --from run --cache-dtype int4 --cache-group 5 => --cache-group 5 does not
 2 eval --from run --cache-dtype f16 --cache-group 4 => have no scale
 2 eval --from run --cache-recent 4 => --cache-recent has no effect with
+2 compare --cache-dtype f16,bf16 --cache-group 4 => --cache-group has no effect with
 2 eval --from run --cache-dtype f16 --cache-levels normal => has its own levels
 2 eval --from run --tokens 3 => --tokens
 2 eval --from run/checkpoints/step-3 => give the text with --data
