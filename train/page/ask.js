@@ -1,7 +1,7 @@
 // The third section: a question to all trained attentions, and their answers side by side.
 import { Board } from "./board.js";
 import { scaleOfPlans } from "./caches.js";
-import { byId, h, on, say, setText, Views } from "./dom.js";
+import { button, byId, h, on, say, setText, Views } from "./dom.js";
 import { mean, numberText, plural, shownCharacter } from "../view/format.js";
 import { Look } from "./look.js";
 import { Sliders } from "./controls.js";
@@ -38,10 +38,7 @@ let questions = []; // [{prompt, answer}] of the validation text
 let validation = ""; // a piece of it
 let busy = false; // with a question, or with the search for one
 const chosen = { tokens: 10, temperature: 0, cache: "f32" };
-const board = new Board((text) => {
-  byId("prompt").value = text;
-  ask();
-});
+const board = new Board(askText);
 
 const sliders = new Sliders(byId("ask-sliders"), (name, value) => {
   chosen[name] = value;
@@ -127,6 +124,11 @@ async function ask() {
   if (questionNow() !== question) ask(); // it was changed meanwhile
 }
 
+function askText(text) {
+  byId("prompt").value = text;
+  ask();
+}
+
 const lengthOfAll = () => Math.max(2, ...looks.map((look) => look.length));
 
 // Shows the moment before the character at that position.
@@ -199,9 +201,8 @@ async function showDifferent() {
   let prompt = "";
   await alone(async () => { prompt = await differentQuestion(); });
   if (!prompt) return;
-  byId("prompt").value = prompt;
   if (textOf() === "lookup") board.read(prompt);
-  ask();
+  askText(prompt);
 }
 
 // Questions and a beginning to continue, from the validation text where an engine has it.
@@ -232,12 +233,8 @@ async function prepare() {
   } catch {
     // An opened model comes without its text.
   }
-  byId("chips").replaceChildren(...questions.slice(0, kChips).map(({ prompt }) => h("button", {
-    type: "button", onclick: () => {
-      byId("prompt").value = prompt;
-      ask();
-    },
-  }, `…${prompt.trimEnd().split("\n").at(-1)}`)));
+  byId("chips").replaceChildren(...questions.slice(0, kChips).map(({ prompt }) =>
+    button(`…${prompt.trimEnd().split("\n").at(-1)}`, () => askText(prompt))));
   if (!again) {
     byId("prompt").value = questions[0]?.prompt ?? (kind === "tales" ? fitting(kTale, context)
       : fitting([...validation].slice(0, 30).join(""), context) || knownBeginning(run, kind));

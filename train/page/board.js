@@ -1,5 +1,5 @@
 // The board of lookups: an editor for a question, and small pictures of what heads look at.
-import { h, s, setText } from "./dom.js";
+import { button, h, s, setText } from "./dom.js";
 import { isOnLine, kPieces, kSide, kSquares, kValues, lookupAnswer, pieceCharacter, piecesIn,
   questionLetters, randomPieces } from "./texts.js";
 
@@ -16,12 +16,11 @@ export class Board {
     this.pieces = randomPieces();
     this.letter = "A";
     this.squares = Array.from({ length: kSquares }, (_, square) =>
-      h("button", { type: "button", class: "square", onclick: () => this.click(square) }));
+      button("", () => this.click(square), { class: "square" }));
     this.letters = h("div", { class: "letters", role: "group", "aria-label": "question" });
     this.element = h("div", { class: "board-editor" },
       h("div", { class: "board", role: "group", "aria-label": "board of pieces" }, this.squares),
-      h("button", { type: "button", class: "plain", onclick: () => this.shuffle() },
-        "Other pieces"));
+      button("Other pieces", () => this.shuffle(), { class: "plain" }));
     const what = "Click squares to place pieces and to change their values, 0 to 3, then to take " +
       "them away. Then ask for the value of the one piece on a line:";
     this.full = h("p", { class: "note", role: "status" });
@@ -31,11 +30,10 @@ export class Board {
   // Buttons for that many kinds of question.
   setKinds(count) {
     if (this.buttons?.length === count * kSide) return;
-    this.buttons = questionLetters(count).map((letter) => h("button", {
-      type: "button", onclick: () => this.ask(letter),
+    this.buttons = questionLetters(count).map((letter) => button(letter, () => this.ask(letter), {
       onmouseenter: () => this.showLine(letter), onmouseleave: () => this.showLine(this.letter),
       onfocus: () => this.showLine(letter), onblur: () => this.showLine(this.letter),
-    }, letter));
+    }));
     this.letters.replaceChildren(...this.buttons);
     this.draw();
   }

@@ -1,7 +1,7 @@
 // The cards of the first section: each chooses an attention and shows the cache that it keeps.
 import { drawnCache, scaleOfPlans } from "./caches.js";
 import { markBefore, Sliders } from "./controls.js";
-import { byId, h, on, setText, tell, Views } from "./dom.js";
+import { button, byId, h, on, setText, tell, Views } from "./dom.js";
 import { bytesText, numberText, plural } from "../view/format.js";
 import { changeChoice, firstChoice, kindOf, kinds, slidersOf } from "./specs.js";
 import { kLeastCards, kMostCards, makeCard, nameOf, sharedSettings, state } from "./state.js";
@@ -24,10 +24,8 @@ class CardView {
     const options = kinds.map(({ name }) => h("option", { value: name }, name));
     this.kind = h("select", { "aria-label": "attention", onchange: () => this.name() },
       options, h("option", { value: kOwn }, "as written …"));
-    this.remove = h("button", {
-      type: "button", class: "plain", title: "remove this attention",
-      "aria-label": "remove this attention", onclick: () => removeCard(card),
-    }, "×");
+    this.remove = button("×", () => removeCard(card), { class: "plain",
+      title: "remove this attention", "aria-label": "remove this attention" });
     this.what = h("p", { class: "what" });
     this.written = h("input", {
       type: "text", spellcheck: "false",

@@ -1,6 +1,6 @@
 // Sliders over lists of values, and marks of attentions.
 import { mark } from "../view/plot.js";
-import { h, s, setText } from "./dom.js";
+import { h, s, setText, Views } from "./dom.js";
 
 // The mark of an attention before its name in a text.
 export function markBefore(style) {
@@ -10,21 +10,25 @@ export function markBefore(style) {
 }
 
 class Slider {
-  constructor({ label, help, values, text = String }, change) {
-    Object.assign(this, { values, text, shown: h("output") });
+  constructor(change) {
+    Object.assign(this, { name: h("span"), shown: h("output") });
     this.input = h("input", {
-      type: "range", min: 0, max: values.length - 1, step: 1, title: help,
-      "aria-label": help ? `${label}: ${help}` : label,
-      oninput: () => {
+      type: "range", min: 0, step: 1, oninput: () => {
         this.say();
-        change(values[this.input.valueAsNumber]);
+        change(this.values[this.input.valueAsNumber]);
       },
     });
-    this.element = h("label", { class: "slider", title: help },
-      h("span", {}, label), this.shown, this.input);
+    this.element = h("label", { class: "slider" }, this.name, this.shown, this.input);
   }
-  set(value) {
-    this.input.value = this.values.indexOf(value);
+  set({ label, help = "", values, value, text = String }) {
+    const { element, input } = this;
+    this.values = [...new Set([...values, value])].sort((a, b) => a - b);
+    this.text = text;
+    setText(this.name, label);
+    element.title = input.title = help;
+    input.setAttribute("aria-label", help ? `${label}: ${help}` : label);
+    input.max = this.values.length - 1;
+    input.value = this.values.indexOf(value);
     this.say();
   }
   say() {
@@ -35,24 +39,12 @@ class Slider {
 }
 
 // Sliders {name, label, help, values, value, text} in `host`; `change(name, value)` is called while
-// one moves. They are kept while their values are: replacing one would end its dragging.
+// one moves.
 export class Sliders {
   constructor(host, change) {
-    Object.assign(this, { host, change, all: new Map(), signature: "" });
+    this.views = new Views(host, (name) => new Slider((value) => change(name, value)));
   }
   show(wanted) {
-    const sliders = wanted.map((each) => ({ ...each,
-      values: [...new Set([...each.values, each.value])].sort((a, b) => a - b) }));
-    const signature = JSON.stringify(sliders.map(({ name, values }) => [name, values]));
-    if (signature !== this.signature) {
-      const [focused] = [...this.all].find(([, { input }]) => input === document.activeElement)
-        ?? [];
-      this.signature = signature;
-      this.all = new Map(sliders.map((each) => [each.name,
-        new Slider(each, (value) => this.change(each.name, value))]));
-      this.host.replaceChildren(...[...this.all.values()].map(({ element }) => element));
-      this.all.get(focused)?.input.focus();
-    }
-    for (const { name, value } of sliders) this.all.get(name).set(value);
+    this.views.show(wanted.map(({ name }) => name)).forEach((view, i) => view.set(wanted[i]));
   }
 }

@@ -19,6 +19,9 @@ export const h = (tag, attributes = {}, ...children) =>
 export const s = (tag, attributes = {}, ...children) =>
   put(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
+export const button = (text, onclick, attributes = {}) =>
+  h("button", { type: "button", onclick, ...attributes }, text);
+
 export const byId = (id) => document.getElementById(id);
 
 // Sets a text if it changed, so that screen readers and selections are left alone otherwise.
@@ -40,12 +43,17 @@ export class Views {
   constructor(host, make) {
     Object.assign(this, { host, make, all: new Map() });
   }
-  // The views of `things`, in their order. Elements that stay are left alone, with their focus.
+  // The views of `things`, in their order. Elements that stay keep their focus, and are left alone
+  // if they are the only ones.
   show(things) {
     this.all = new Map(things.map((thing) => [thing, this.all.get(thing) ?? this.make(thing)]));
     const views = [...this.all.values()], { children } = this.host;
-    if (views.length !== children.length || views.some(({ element }, i) => children[i] !== element))
+    if (views.length !== children.length ||
+        views.some(({ element }, i) => children[i] !== element)) {
+      const focused = document.activeElement;
       this.host.replaceChildren(...views.map(({ element }) => element));
+      if (this.host.contains(focused)) focused.focus();
+    }
     return views;
   }
 }
@@ -59,6 +67,21 @@ export function on(names, listener) {
 }
 export function tell(name) {
   for (const listener of listeners.get(name) ?? []) listener();
+}
+
+// Function that runs `action`, and once more if it was called meanwhile.
+export function oneAtATime(action) {
+  let isRunning = false, isAsked = false;
+  return async () => {
+    isAsked = true;
+    if (isRunning) return;
+    isRunning = true;
+    try {
+      for (; isAsked; await action()) isAsked = false;
+    } finally {
+      isRunning = false;
+    }
+  };
 }
 
 const kBetween = 120; // ms between two paintings of what changes all the time

@@ -22,11 +22,9 @@ const kFused = new Uint8Array([
 
 // Compressed bytes of the faster module that this browser can run.
 function moduleBytes() {
-  if (!module) {
-    const text = atob(contentOf(WebAssembly.validate(kFused) ? "engine-fused" : "engine").trim());
-    module = new Uint8Array(text.length);
-    for (let i = 0; i < text.length; ++i) module[i] = text.charCodeAt(i);
-  }
+  module ??= Uint8Array.from(
+    atob(contentOf(WebAssembly.validate(kFused) ? "engine-fused" : "engine").trim()),
+    (character) => character.charCodeAt(0));
   return module.slice();
 }
 

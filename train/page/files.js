@@ -2,9 +2,9 @@
 // unpacking, and opens archives and checkpoints.
 import { checkSums } from "./checksums.js";
 import { byId, h, onFiles, say, setText, tell } from "./dom.js";
-import { kNotTaken } from "./link.js";
+import { kNotTaken, takeAsked } from "./link.js";
 import { showModel } from "./model_cost.js";
-import { kMostCards, makeCard, noteTrained, setPhase, state } from "./state.js";
+import { kMostCards, noteTrained, setPhase, state } from "./state.js";
 import { commonSettings, pieceCharacter, texts } from "./texts.js";
 import { endRuns, Run } from "./training.js";
 import { unzipped, zipped } from "./zip.js";
@@ -19,8 +19,7 @@ const folderOf = (spec) => spec.replaceAll("*", "x").replaceAll("/", "_").replac
 // Folders of runs, all different, and of their records.
 function foldersOf(runs) {
   const names = [];
-  for (const { spec } of runs) {
-    const name = folderOf(spec);
+  for (const name of runs.map(({ spec }) => folderOf(spec))) {
     let free = name;
     for (let i = 2; names.includes(free); ++i) free = `${name}-${i}`;
     names.push(free);
@@ -77,9 +76,11 @@ export function modelsIn(files) {
   return [...newest.values()];
 }
 
+const textOf = (bytes) => new TextDecoder().decode(bytes);
+
 function summaryIn(files) {
   const file = files.find(({ name }) => `/${name}`.endsWith(`/${kSummary}`));
-  return file ? JSON.parse(new TextDecoder().decode(file.bytes)) : null;
+  return file ? JSON.parse(textOf(file.bytes)) : null;
 }
 
 // Run with a model that the engine has opened. `all` are the files among which it was found.
@@ -90,16 +91,13 @@ async function openedRun(model, style, all = []) {
     await checkSums(files);
     const settings = settingsOfTraining(model, all);
     const plan = await run.engine.call({ do: "open", data: settings.data }, files);
-    const ofTraining = Object.entries(settings)
-      .filter(([name]) => !Object.hasOwn(plan.settings, name));
-    plan.training = Object.fromEntries(ofTraining);
+    plan.training = Object.fromEntries(Object.entries(settings)
+      .filter(([name]) => !Object.hasOwn(plan.settings, name)));
     plan.settings = { ...settings, ...plan.settings };
-    Object.assign(run, { plan, spec: plan.spec, steps: plan.step ?? 0 });
-    const record = { seed: plan.settings.seed ?? 1, losses: [], checks: [], step: plan.step ?? 1,
+    const held = { seed: plan.settings.seed ?? 1, losses: [], checks: [], step: plan.step ?? 1,
       files };
-    run.records.push(record);
-    run.held = record;
-    return run;
+    return Object.assign(run,
+      { plan, spec: plan.spec, steps: plan.step ?? 0, records: [held], held });
   } catch (error) {
     run.end();
     throw error;
@@ -109,19 +107,18 @@ async function openedRun(model, style, all = []) {
 // Settings with which a model was trained, `data` among them, as far as its files tell: a run's
 // folder has the settings of the run, and lookups have pieces among their characters.
 function settingsOfTraining(model, files) {
-  const text = (bytes) => new TextDecoder().decode(bytes);
   for (const { name, bytes } of files) {
     if (name !== "config.json" && !name.endsWith("/config.json")) continue;
     const folder = name.slice(0, -"config.json".length); // with a slash, if there is one
     if (!`${model.folder}/`.startsWith(folder)) continue;
-    const settings = JSON.parse(text(bytes));
+    const settings = JSON.parse(textOf(bytes));
     if (!settings.data) continue; // that of a checkpoint
     const taken = Object.entries(settings).filter(([setting]) => !kNotTaken.includes(setting));
     return { ...Object.fromEntries(taken),
       data: Object.hasOwn(texts, settings.data) ? settings.data : "own" };
   }
   const tokenizer = model.files.find(({ name }) => name === "tokenizer.json");
-  const pieces = tokenizer && text(tokenizer.bytes).includes(pieceCharacter(1, 0));
+  const pieces = tokenizer && textOf(tokenizer.bytes).includes(pieceCharacter(1, 0));
   return { data: pieces ? "lookup" : "own" };
 }
 
@@ -136,10 +133,9 @@ async function restoredRun(saved, models, style) {
     ({ ...record, files: record.diverged ? null : filesOf(record.folder) }));
   const held = records.findLast((record) => record.files);
   const run = await openedRun({ folder: "", files: held.files }, style);
-  Object.assign(run, { records, held });
   const plan = { ...saved.plan, cache: run.plan.cache }; // earlier pages described it otherwise
-  Object.assign(run, { plan, spec: saved.attention, steps: plan.settings.steps });
-  return run;
+  return Object.assign(run,
+    { records, held, plan, spec: saved.attention, steps: plan.settings.steps });
 }
 
 // Shared settings with which an opened model can be trained again: those that sliders show, the
@@ -148,17 +144,6 @@ function settingsAgain({ settings, training, changed }) {
   const shown = commonSettings.filter(({ name }) => Object.hasOwn(settings, name));
   return { ...training, ...changed,
     ...Object.fromEntries(shown.map(({ name }) => [name, settings[name]])) };
-}
-
-// Sets cards and settings to those of opened models, so that they can be trained again.
-function takeOver(runs, { data, ...settings }) {
-  state.text = Object.hasOwn(texts, data) ? data : "own";
-  state.changed[state.text] = settings;
-  state.cards = [];
-  for (const run of runs) state.cards.push(makeCard(run.spec));
-  if (runs.length === 1) state.cards.push(makeCard(runs[0].spec === "mqa" ? "mha" : "mqa"));
-  state.runs = runs;
-  noteTrained();
 }
 
 // The runs of promises; if one is refused, the others end.
@@ -182,9 +167,11 @@ async function openModels(files) {
     ? summary.runs.map((run, style) => restoredRun(run, models, style))
     : some.map((model, style) => openedRun(model, style, files)));
   endRuns();
-  if (summary) state.seeds = summary.seeds;
   const settings = summary ? summary.settings : settingsAgain(opened[0].plan);
-  takeOver(opened, settings);
+  // Cards and settings become those of the models, so that they can be trained again.
+  takeAsked({ settings, attentions: opened.map(({ spec }) => spec), seeds: summary?.seeds });
+  state.runs = opened;
+  noteTrained();
   setPhase("trained");
   tell("chosen");
   tell("progress");

@@ -2,13 +2,13 @@
 import { setUpAsk } from "./ask.js";
 import { setUpCards } from "./cards.js";
 import { Sliders } from "./controls.js";
-import { byId, h, on, onFiles, setText, tell } from "./dom.js";
+import { button, byId, h, on, onFiles, setText, tell } from "./dom.js";
 import { setUpFiles } from "./files.js";
 import { setUpModel } from "./model_cost.js";
 import { durationText, numberText, plural } from "../view/format.js";
 import { isLinked, linkOfChoice, presets, readLink, takeAsked } from "./link.js";
 import { estimatedSeconds, planningEngine, replan } from "./planning.js";
-import { kinds } from "./specs.js";
+import { kinds, upTo } from "./specs.js";
 import { commonValue, isBusy, isOfCard, isOtherText, isReady, keyOf, kMostSeeds, makeCard,
   setOwnText, shownSettings, state } from "./state.js";
 import { kLongestText, texts } from "./texts.js";
@@ -18,12 +18,10 @@ import { setUpWatch } from "./watch.js";
 const kFirst = ["mha", "gqa2", "mqa"];
 
 function setUpTexts() {
-  byId("presets").append(...presets.map(({ name, asked }) => h("button", {
-    type: "button", onclick: () => {
-      takeAsked(asked);
-      tell("chosen");
-    },
-  }, name)));
+  byId("presets").append(...presets.map(({ name, asked }) => button(name, () => {
+    takeAsked(asked);
+    tell("chosen");
+  })));
   byId("texts").append(...Object.entries(texts).map(([name, { name: shown, what }]) =>
     h("label", { class: "text-choice" },
       h("input", { type: "radio", name: "text", value: name, onchange: () => {
@@ -88,7 +86,7 @@ function drawAction() {
   setText(byId("estimate"), isBusy() ? "" : text);
   setText(byId("train"), state.runs.length ? "Train again" : "Train");
   seeds.show([{ name: "seeds", label: "seeds", help: "trainings of each attention",
-    values: Array.from({ length: kMostSeeds }, (_, i) => i + 1), value: state.seeds }]);
+    values: upTo(kMostSeeds), value: state.seeds }]);
 }
 
 async function begin() {

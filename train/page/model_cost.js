@@ -2,7 +2,7 @@
 import { costCharts } from "../view/cost.js";
 import { numberText } from "../view/format.js";
 import { Sliders } from "./controls.js";
-import { byId, h, onFiles, say, setText } from "./dom.js";
+import { byId, h, oneAtATime, onFiles, say, setText } from "./dom.js";
 import { planningEngine } from "./planning.js";
 import { divisors } from "./specs.js";
 
@@ -10,7 +10,6 @@ const kUsualTokens = 2 ** 17;
 const kTokens = Array.from({ length: 15 }, (_, i) => 2 ** (10 + i));
 
 let askedModel = null; // {config, context, kv_heads, memory}
-let isRedrawing = false;
 let sliders = null;
 
 function drawModel({ text, figures }) {
@@ -22,21 +21,18 @@ function drawModel({ text, figures }) {
   setText(byId("model-table"), text);
 }
 
-// Asks the engine for the newest choice until it has not changed in the meantime.
-async function changeModel(part) {
-  askedModel = { ...askedModel, ...part };
-  if (isRedrawing) return;
-  isRedrawing = true;
-  for (let shown = null; shown !== askedModel;) {
-    shown = askedModel;
-    try {
-      drawModel(await planningEngine().call({ do: "cost", ...shown }));
-      setText(byId("model-error"), "");
-    } catch (error) {
-      setText(byId("model-error"), error.message);
-    }
+const redraw = oneAtATime(async () => {
+  try {
+    drawModel(await planningEngine().call({ do: "cost", ...askedModel }));
+    setText(byId("model-error"), "");
+  } catch (error) {
+    setText(byId("model-error"), error.message);
   }
-  isRedrawing = false;
+});
+
+function changeModel(part) {
+  askedModel = { ...askedModel, ...part };
+  return redraw();
 }
 
 // Shows the model whose config.json has this text. Throws the engine's refusal.

@@ -1,6 +1,6 @@
 // Plans of the chosen attentions (sizes, caches, errors) and how long their training will take. An
 // engine of its own plans, another measures, so that neither waits for the other or for training.
-import { tell } from "./dom.js";
+import { oneAtATime, tell } from "./dom.js";
 import { Engine } from "./engine.js";
 import { isBusy, isPlanned, keyOf, settingsOf, state } from "./state.js";
 
@@ -10,8 +10,6 @@ const kShareOfSteps = 0.9; // of the time of training; the rest goes into evalua
 
 let planner = null;
 let measurer = null;
-let planning = false;
-let measuring = false;
 let timer = 0;
 const paces = new Map(); // by key: ms a step
 
@@ -40,17 +38,12 @@ async function plan(card) {
 }
 
 // Plans all cards whose settings have changed, then measures them.
-export async function replan() {
+export const replan = oneAtATime(async () => {
   clearTimeout(timer);
-  if (planning || state.text === "own" && !state.own) return;
-  planning = true;
-  try {
-    for (let card; (card = state.cards.find((each) => !isPlanned(each)));) await plan(card);
-  } finally {
-    planning = false;
-  }
+  if (state.text === "own" && !state.own) return;
+  for (let card; (card = state.cards.find((each) => !isPlanned(each)));) await plan(card);
   timer = setTimeout(measure, kQuiet);
-}
+});
 
 async function paceOf(settings) {
   measurer ??= new Engine();
@@ -67,22 +60,16 @@ async function paceOf(settings) {
   return ms / steps;
 }
 
-async function measure() {
-  if (measuring || isBusy()) return;
-  measuring = true;
+const measure = oneAtATime(async () => {
   const waits = (card) => isPlanned(card) && !card.error && card.pace === null;
-  try {
-    // Looks for the next card each time, because cards may change while one is measured.
-    for (let card; !isBusy() && (card = state.cards.find(waits));) {
-      const { key } = card;
-      paces.set(key, await paceOf(settingsOf(card)).catch(() => NaN)); // training tells the error
-      for (const each of state.cards) if (each.key === key) each.pace = paces.get(key);
-      tell("planned");
-    }
-  } finally {
-    measuring = false;
+  // Looks for the next card each time, because cards may change while one is measured.
+  for (let card; !isBusy() && (card = state.cards.find(waits));) {
+    const { key } = card;
+    paces.set(key, await paceOf(settingsOf(card)).catch(() => NaN)); // training tells the error
+    for (const each of state.cards) if (each.key === key) each.pace = paces.get(key);
+    tell("planned");
   }
-}
+});
 
 // Seeds of a card that are not trained yet.
 function seedsLeft(card) {
@@ -96,7 +83,7 @@ export function estimatedSeconds() {
   const each = state.cards.map((card) => card.pace === null || card.error ? null
     : card.pace * card.plan.settings.steps * seedsLeft(card));
   if (!each.length || each.includes(null)) return null;
-  const cores = Math.max(1, Math.min(each.length, navigator.hardwareConcurrency || 2));
+  const cores = Math.min(each.length, navigator.hardwareConcurrency || 2);
   const sum = each.reduce((a, b) => a + b, 0);
   return Math.max(...each, sum / cores) / 1000 / kShareOfSteps;
 }

@@ -51,27 +51,15 @@ export function firstChoice(name, settings) {
   return { kind: name, given, share: 1 };
 }
 
-export function divisors(number) {
-  return Array.from({ length: number }, (_, i) => i + 1).filter((i) => number % i === 0);
-}
+export const upTo = (count) => Array.from({ length: count }, (_, i) => i + 1);
+export const divisors = (number) => upTo(number).filter((i) => number % i === 0);
 
 // The values of a slider, in order. `settings` are the resolved ones of the attention.
-function valuesOf(name, settings) {
-  const most = { window: settings.context / 2, "head-dim": 64, "v-dim": 64, "kv-rank": 128 }[name];
-  switch (name) {
-    case "kv-heads":
-      return divisors(settings.heads);
-    case "share":
-      return Array.from({ length: settings.layers }, (_, i) => i + 1);
-    case "window":
-      return [0, ...kGrowing.filter((value) => value <= most)];
-    case "rope-dim":
-      return [0, ...kGrowing.filter((value) => value % 2 === 0 && value <= 64)];
-    case "head-dim":
-      return kGrowing.filter((value) => value % 2 === 0 && value <= most);
-    default:
-      return kGrowing.filter((value) => value <= (most ?? 64));
-  }
+function valuesOf(name, { heads, layers, context }) {
+  const most = { window: context / 2, "kv-rank": 128 }[name] ?? 64;
+  const grown = kGrowing.filter((value) => value <= most), even = grown.filter((n) => n % 2 === 0);
+  return { "kv-heads": divisors(heads), share: upTo(layers), window: [0, ...grown],
+    "rope-dim": [0, ...even], "head-dim": even }[name] ?? grown;
 }
 
 // The sliders of a choice: [{name, label, help, values, value, text}], `value` the present one and

@@ -3,6 +3,7 @@ import { withSums } from "./checksums.js";
 import { say, tell } from "./dom.js";
 import { Engine } from "./engine.js";
 import { plural } from "../view/format.js";
+import { upTo } from "./specs.js";
 import { isOfCard, keyOf, nameOf, noteTrained, setPhase, settingsOf, state } from "./state.js";
 
 const kRequest = 100; // ms that a request for steps may take, so that questions need not wait
@@ -21,9 +22,8 @@ export const marksLearned = (run) => run.plan.settings["stop-at-answers"] > 0;
 // diverged the reason why there is none.
 export class Run {
   constructor({ spec, style, plan, settings = null, key = "" }) {
-    Object.assign(this, { spec, style, plan, settings, key });
-    Object.assign(this, { engine: new Engine(), records: [], error: "", ended: false, held: null });
-    this.steps = plan.settings.steps;
+    Object.assign(this, { spec, style, plan, settings, key, steps: plan.settings.steps,
+      engine: new Engine(), records: [], error: "", ended: false, held: null });
     this.seconds = 0; // of steps
     this.taken = 0; // steps of all seeds
   }
@@ -162,7 +162,7 @@ function pauseOff() {
 
 // Trains all cards. A run whose card is as it was when it was trained is kept.
 export function startTraining() {
-  const seeds = Array.from({ length: state.seeds }, (_, i) => i + 1);
+  const seeds = upTo(state.seeds);
   const kept = state.runs.filter((run) => run.isTrained && run.key && isOfCard(run));
   for (const run of state.runs) if (!kept.includes(run)) run.end();
   pauseOff();
@@ -200,12 +200,7 @@ export function stopTraining() {
 
 // Seconds until all runs have finished, by their present speed; null at the beginning.
 export function secondsLeft() {
-  let most = 0;
-  for (const run of state.runs) {
-    if (run.isDone) continue;
-    if (run.taken < 3) return null;
-    const left = run.steps * state.seeds - run.taken;
-    most = Math.max(most, left * run.seconds / run.taken);
-  }
-  return most;
+  const runs = state.runs.filter((run) => !run.isDone);
+  return runs.some(({ taken }) => taken < 3) ? null : Math.max(0, ...runs.map(
+    ({ steps, taken, seconds }) => (steps * state.seeds - taken) * seconds / taken));
 }

@@ -37,25 +37,16 @@ export class WasmEngine {
   // Reply to a request. `files`, [{name, bytes}], go with the request; files of the reply come as
   // copies. Throws EngineStopped and RuntimeError, after which the instance must not be used.
   call(request, files) {
-    const places = [];
-    if (files.length) {
-      request = { ...request, files: [] };
-      for (const { name, bytes } of files) {
-        const pointer = this.place(bytes);
-        places.push(pointer);
-        request.files.push({ name, pointer, bytes: bytes.length });
-      }
-    }
-    const json = new TextEncoder().encode(JSON.stringify(request));
+    const sent = files.map(({ name, bytes }) =>
+      ({ name, pointer: this.place(bytes), bytes: bytes.length }));
+    const json = new TextEncoder().encode(JSON.stringify(
+      sent.length ? { ...request, files: sent } : request));
     const place = this.place(json);
     const answer = this.exports.headcount_call(place, json.length);
     const length = new DataView(this.exports.memory.buffer).getUint32(answer, true);
     const reply = JSON.parse(this.text(answer + 4, length));
-    for (const pointer of [place, ...places]) this.exports.headcount_release(pointer);
-    const out = (reply.files ?? []).map(({ name, pointer, bytes }) => ({
-      name,
-      bytes: this.bytes(pointer, bytes).slice(),
-    }));
-    return { reply, files: out };
+    for (const { pointer } of [{ pointer: place }, ...sent]) this.exports.headcount_release(pointer);
+    return { reply, files: (reply.files ?? []).map(({ name, pointer, bytes }) =>
+      ({ name, bytes: this.bytes(pointer, bytes).slice() })) };
   }
 }

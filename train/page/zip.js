@@ -18,16 +18,8 @@ const checksumOf = (gzip) => new DataView(gzip.buffer).getUint32(gzip.length - k
 const sizeOf = (pieces) => pieces.reduce((sum, { length }) => sum + length, 0);
 
 // Writes little-endian numbers of 2 and 4 bytes one after another.
-function record(parts) {
-  const out = new DataView(new ArrayBuffer(parts.reduce((sum, [, bytes]) => sum + bytes, 0)));
-  let at = 0;
-  for (const [value, bytes] of parts) {
-    if (bytes === 2) out.setUint16(at, value, true);
-    else out.setUint32(at, value, true);
-    at += bytes;
-  }
-  return new Uint8Array(out.buffer);
-}
+const record = (parts) => Uint8Array.from(parts.flatMap(([value, bytes]) =>
+  Array.from({ length: bytes }, (_, i) => value >>> 8 * i)));
 
 function dosTime(date) {
   const time = (date.getHours() << 11) | (date.getMinutes() << 5) | (date.getSeconds() >> 1);
