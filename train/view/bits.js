@@ -1,45 +1,37 @@
 // Picture and tables of a study whose runs were evaluated through rounded caches: which bits may be
 // saved before heads, and before width?
 import { byAnswers, unitOf } from "./charts.js";
-import { bytesText, numberText, signedText, withInterval } from "./format.js";
+import { bytesText, numberText, signedText } from "./format.js";
 import { chart } from "./plot.js";
 import { estimate } from "./statistics.js";
-import { markdown, variant } from "./tables.js";
+import { estimateText, markdown, paired, variant } from "./tables.js";
 
 const kBits = { f32: 32, bf16: 16, f16: 16, fp8: 8, int8: 8, int4: 4, int3: 3, int2: 2, int1: 1 };
 
 // What a cache of a run is judged by, seed by seed: right answers in percent, or loss.
 const decimals = (r) => byAnswers(r) ? 1 : 4;
-function figures(r, cache) {
-  const all = byAnswers(r) ? cache.answer_accuracies.map((share) => 100 * share)
-    : cache.val_losses.map((loss) => loss ?? NaN); // null: numbers overflow the cache
-  return new Map(cache.seeds.map((seed, i) => [seed, all[i]]));
-}
+const figureOf = (r) => (cache, i) => byAnswers(r) ? 100 * cache.answer_accuracies[i]
+  : cache.val_losses[i] ?? NaN; // null: numbers overflow the cache
 const cacheOf = (r, spec, name) => variant(r, spec).rounded?.find(({ cache }) => cache === name);
 
-// Figures of one cache minus those of another, of the same seeds.
-function paired(r, [spec, name], [than, other]) {
-  const [one, two] = [cacheOf(r, spec, name), cacheOf(r, than, other)];
-  if (!one || !two) return null;
-  const less = figures(r, two);
-  const all = [...figures(r, one)].map(([seed, value]) => value - less.get(seed));
-  const known = all.filter(Number.isFinite);
-  return known.length ? estimate(known) : null;
+// One cache [attention, cache] minus another one; "" where a cache is missing.
+function differenceText(r, one, than) {
+  const [first, second] = [one, than].map(([spec, name]) => cacheOf(r, spec, name));
+  const known = first && second ? paired(first, second, figureOf(r)).filter(Number.isFinite) : [];
+  return known.length ? estimateText(estimate(known), signedText, decimals(r)) : "";
 }
-const differenceText = (r, e) => e === null ? ""
-  : withInterval(signedText(e.mean, decimals(r)), e.half, decimals(r));
 
 // What rounding costs each attention: its runs through `caches` minus themselves unrounded.
 export const roundingTable = (r, caches) => markdown(["attention", ...caches], r.variants
   .filter(({ rounded }) => rounded?.length).map(({ spec }) => [`\`${spec}\``,
-    ...caches.map((name) => differenceText(r, paired(r, [spec, name], [spec, "f32"])))]));
+    ...caches.map((name) => differenceText(r, [spec, name], [spec, "f32"]))]));
 
 // Caches of about equal bytes: pairs of [attention, cache], each minus the second.
 export const equalBytesTable = (r, pairs) => markdown(["cache", "KV B/token", "minus",
   "KV B/token", "difference"], pairs.map(([one, two]) => [
   ...[one, two].flatMap(([spec, name]) => [`\`${spec}\` in ${name}`,
     numberText(cacheOf(r, spec, name).kv_cache_bytes_per_token)]),
-  differenceText(r, paired(r, one, two))]));
+  differenceText(r, one, two)]));
 
 // Loss or answers against bytes: a line for each attention, and one for its rotated caches.
 export function bitsByBytes(r, most = Infinity) {
@@ -49,11 +41,11 @@ export function bitsByBytes(r, most = Infinity) {
       const points = rounded.flatMap((cache) => {
         const bits = kBits[cache.cache.replace(" rotated", "")];
         if (!bits || bits > 16 || cache.cache.endsWith(" rotated") !== (turn !== "")) return [];
-        const known = [...figures(r, cache).values()].filter(Number.isFinite);
+        const known = cache.seeds.map((_, i) => figureOf(r)(cache, i)).filter(Number.isFinite);
         if (!known.length) return [];
-        const { mean: y, half } = estimate(known), x = cache.kv_cache_bytes_per_token;
-        const text = withInterval(numberText(y, decimals(r)), half, decimals(r));
-        const hover = `${spec} in ${cache.cache}: ${text}, ${bytesText(x)} a token`;
+        const each = estimate(known), { mean: y, half } = each, x = cache.kv_cache_bytes_per_token;
+        const hover = `${spec} in ${cache.cache}: ` +
+          `${estimateText(each, numberText, decimals(r))}, ${bytesText(x)} a token`;
         if (y > most) beyond.push(`${spec} in ${cache.cache} (${numberText(y, 2)})`);
         return y > most ? [] : [{ x, y, low: y - half, high: y + half, hover }];
       }).sort((a, b) => a.x - b.x);

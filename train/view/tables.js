@@ -16,16 +16,13 @@ export function variant(r, spec) {
   return found;
 }
 
-const estimateText = ({ mean: middle, half }, text = signedText, decimals = 4) =>
+export const estimateText = ({ mean: middle, half }, text = signedText, decimals = 4) =>
   withInterval(text(middle, decimals), half, decimals);
 
 // Differences of `of(variant, i)`, a figure of the i-th run, of the same seeds.
-function paired(r, spec, than, of) {
-  const [first, second] = [variant(r, spec), variant(r, than)];
-  return first.seeds.flatMap((seed, i) => second.seeds.includes(seed)
-    ? [of(first, i) - of(second, second.seeds.indexOf(seed))] : []);
-}
-export const pairedLosses = (r, spec, than) => paired(r, spec, than, (v, i) => v.val_losses[i]);
+export const paired = (first, second, of) => first.seeds.flatMap((seed, i) =>
+  second.seeds.includes(seed) ? [of(first, i) - of(second, second.seeds.indexOf(seed))] : []);
+const pairedLosses = (first, second) => paired(first, second, (v, i) => v.val_losses[i]);
 
 const bytes = (v) => numberText(v.kv_cache_bytes_per_token,
   Number.isInteger(v.kv_cache_bytes_per_token) ? 0 : 1);
@@ -56,12 +53,12 @@ export function costTable(r, specs) {
     variantsOf(r, specs).map((v) => [code(v.spec),
       `${numberText(100 * v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token, 1)} %`,
       estimateText({ mean: v.paired_difference_mean, half: halves(v.costs.length).each }),
-      numberText(estimate(pairedLosses(r, v.spec, than.spec)).half, 4)]));
+      numberText(estimate(pairedLosses(v, than)).half, 4)]));
 }
 
 // Differences of losses in stretches of the validation part, by means over the seeds of both.
-const stretchDifferences = (r, spec, than) => variant(r, spec).losses_by_block[0].map((_, block) =>
-  mean(paired(r, spec, than, (v, i) => v.losses_by_block[i][block])));
+const stretchDifferences = (first, second) => first.losses_by_block[0].map((_, block) =>
+  mean(paired(first, second, (v, i) => v.losses_by_block[i][block])));
 
 // Losses of attentions minus those of others, with intervals of the pooled variance; beside them
 // half widths of the pair's own seeds (Student's t) and, if it was measured, of the choice of text.
@@ -69,11 +66,11 @@ export function pairTable(r, pairs) {
   const halves = pooledHalves(r), byText = r.variants.every((v) => v.losses_by_block?.length);
   return markdown(["attention", "minus", "difference", "± by its seeds alone",
     ...(byText ? ["± of text"] : [])], pairs.map(([spec, than]) => {
-    const costs = pairedLosses(r, spec, than);
+    const pair = [variant(r, spec), variant(r, than)], costs = pairedLosses(...pair);
     return [code(spec), code(than),
       estimateText({ mean: mean(costs), half: halves(costs.length).each }),
       numberText(estimate(costs).half, 4), ...(byText
-        ? [numberText(estimate(stretchDifferences(r, spec, than)).half, 4)] : [])];
+        ? [numberText(estimate(stretchDifferences(...pair)).half, 4)] : [])];
   }));
 }
 
@@ -116,7 +113,7 @@ export function positionTable(r, specs) {
   return markdown(["attention", ...starts.map((from) => `from token ${from}`)],
     variantsOf(r, specs).map((v) => [code(v.spec), ...starts.map((from) => isReference(r, v)
       ? estimateText(estimate(lossesAt(v, from)), numberText)
-      : estimateText(estimate(paired(r, v.spec, than.spec, (one, i) => lossAt(one, i, from)))))]));
+      : estimateText(estimate(paired(v, than, (one, i) => lossAt(one, i, from)))))]));
 }
 
 // What context is worth to the reference: its loss at earlier positions minus that at the last.
