@@ -1,7 +1,7 @@
 // The third section: a question to all trained attentions, and their answers side by side.
 import { Board } from "./board.js";
 import { scaleOfPlans } from "./caches.js";
-import { button, byId, h, on, say, setText, Views } from "./dom.js";
+import { button, byId, h, oneAtATime, on, say, setText, Views } from "./dom.js";
 import { mean, numberText, plural, shownCharacter } from "../view/format.js";
 import { Look } from "./look.js";
 import { Sliders } from "./controls.js";
@@ -73,11 +73,6 @@ function expectedOf(prompt) {
   return textOf() === "recall" ? recallAnswer(prompt, pairsOf(state.runs[0])) : null;
 }
 
-// Key of a question: equal keys have equal answers.
-const questionNow = () => JSON.stringify(
-  [byId("prompt").value, chosen, byId("asked-seed").value, state.phase,
-    state.runs.map((run) => run.spec)]);
-
 // Does one thing at a time with all models, and tells why it failed.
 async function alone(action) {
   if (busy) return;
@@ -118,11 +113,7 @@ async function answer() {
   pick(length);
 }
 
-async function ask() {
-  const question = questionNow();
-  await alone(answer);
-  if (questionNow() !== question) ask(); // it was changed meanwhile
-}
+const ask = oneAtATime(() => alone(answer));
 
 function askText(text) {
   byId("prompt").value = text;

@@ -1,5 +1,6 @@
 // The board of lookups: an editor for a question, and small pictures of what heads look at.
-import { button, h, s, setText } from "./dom.js";
+import { button, elementOf, h, setText } from "./dom.js";
+import { textAt } from "../view/plot.js";
 import { isOnLine, kPieces, kSide, kSquares, kValues, lookupAnswer, pieceCharacter, piecesIn,
   questionLetters, randomPieces } from "./texts.js";
 
@@ -115,21 +116,17 @@ export class Board {
 // Small board with pieces shaded by attention weights; `shadeOf(i)` is the class of piece i, and
 // `letter` the question whose line is outlined.
 export function smallBoard(pieces, letter, shadeOf) {
-  const size = 14;
-  const svg = s("svg", { class: "small-board w", viewBox: `0 0 ${kSide * size} ${kSide * size}`,
-    "aria-hidden": "true" });
-  for (let square = 0; square < kSquares; ++square) {
-    const x = square % kSide * size, y = Math.floor(square / kSide) * size;
-    const at = pieces.findIndex((piece) => piece.square === square);
-    svg.append(s("rect", { x, y, width: size, height: size,
-      class: `field ${at < 0 ? "" : shadeOf(at)}` }));
-    if (isOnLine(letter, square))
-      svg.append(s("circle", { class: at < 0 ? "line-dot" : "line-ring", cx: x + size / 2,
-        cy: y + size / 2, r: at < 0 ? 1.5 : 6 }));
-    if (at >= 0) {
-      svg.append(s("text", { class: `piece ${shadeOf(at)}`, x: x + size / 2, y: y + size / 2 + 3.5,
-        "text-anchor": "middle" }, String(pieces[at].value)));
-    }
-  }
-  return svg;
+  const size = 14, side = kSide * size;
+  const squares = Array.from({ length: kSquares }, (_, square) => {
+    const x = size * (square % kSide + 0.5), y = size * (Math.floor(square / kSide) + 0.5);
+    const at = pieces.findIndex((piece) => piece.square === square), isFree = at < 0;
+    const shade = isFree ? "" : shadeOf(at);
+    return `<rect class="field ${shade}" x="${x - size / 2}" y="${y - size / 2}" ` +
+      `width="${size}" height="${size}"/>` +
+      (isOnLine(letter, square) ? `<circle class="line-${isFree ? "dot" : "ring"}" cx="${x}" ` +
+        `cy="${y}" r="${isFree ? 1.5 : 6}"/>` : "") +
+      (isFree ? "" : textAt(x, y + 3.5, pieces[at].value, "middle", `piece ${shade}`));
+  });
+  return elementOf(`<svg class="small-board w" viewBox="0 0 ${side} ${side}" aria-hidden="true">${
+    squares.join("")}</svg>`);
 }

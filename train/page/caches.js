@@ -1,7 +1,7 @@
 // KV caches of the engine's plans, drawn to scale: chosen, and while they fill.
 import { areaNames, areasOf, bytesOf, cacheAreas, scaleOf } from "../view/cache_picture.js";
 import { bytesText, plural } from "../view/format.js";
-import { s } from "./dom.js";
+import { elementOf } from "./dom.js";
 
 const kPanel = 240; // width of the largest cache, units
 
@@ -21,9 +21,9 @@ export function drawnCache(plan, layers, { tokens, scale, style, height }) {
   const areas = areasAt(plan, layers, tokens), all = areas.flat(), names = areaNames(areas);
   const rows = Math.max(...all.map((area) => Math.round(area.stored * area.rowsPerToken)));
   const text = `${plural(rows, "row")}, ${bytesText(bytesOf(areas))}`;
-  const svg = s("svg", { viewBox: `-1 -1 ${kPanel + 2} ${height + 2}`, class: `cache c${style}`,
-    role: "img", "aria-label": `Cache to scale: ${text}` });
-  svg.innerHTML = cacheAreas(areas, { x: 0, y: 0, width: kPanel, height, scale,
+  const drawn = cacheAreas(areas, { x: 0, y: 0, width: kPanel, height, scale,
     tokens: plan.context, classOf: (name) => `t${names.indexOf(name) % 4}` });
+  const svg = elementOf(`<svg class="cache c${style}" role="img" aria-label="Cache to scale: ` +
+    `${text}" viewBox="-1 -1 ${kPanel + 2} ${height + 2}">${drawn}</svg>`);
   return { svg, names, text };
 }

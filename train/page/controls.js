@@ -1,13 +1,10 @@
 // Sliders over lists of values, and marks of attentions.
 import { mark } from "../view/plot.js";
-import { h, s, setText, Views } from "./dom.js";
+import { elementOf, h, setText, Views } from "./dom.js";
 
 // The mark of an attention before its name in a text.
-export function markBefore(style) {
-  const sign = s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" });
-  sign.innerHTML = mark(style, 0, 0, "");
-  return sign;
-}
+export const markBefore = (style) => elementOf('<svg class="sign" viewBox="-8 -8 16 16" ' +
+  `aria-hidden="true">${mark(style, 0, 0, "")}</svg>`);
 
 class Slider {
   constructor(change) {

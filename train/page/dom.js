@@ -1,6 +1,8 @@
 // Elements made in one call, and messages between parts of the page.
 
-function put(element, attributes, children) {
+// HTML element. Attributes that begin with "on" are listeners; null and false leave one out.
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -11,13 +13,12 @@ function put(element, attributes, children) {
   return element;
 }
 
-// HTML element. Attributes that begin with "on" are listeners; null and false leave one out.
-export const h = (tag, attributes = {}, ...children) =>
-  put(document.createElement(tag), attributes, children);
-
-// SVG element.
-export const s = (tag, attributes = {}, ...children) =>
-  put(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+// The one element of a text in HTML, a picture for example.
+export function elementOf(html) {
+  const template = h("template");
+  template.innerHTML = html;
+  return template.content.firstElementChild;
+}
 
 export const button = (text, onclick, attributes = {}) =>
   h("button", { type: "button", onclick, ...attributes }, text);

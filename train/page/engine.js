@@ -1,13 +1,5 @@
 // The page's side of an engine: a worker that answers requests one after another.
 
-// An error that the engine reports. `diverged`: of a training whose loss became no number.
-export class EngineError extends Error {
-  constructor(message, diverged = false) {
-    super(message);
-    this.diverged = diverged;
-  }
-}
-
 const contentOf = (id) => document.getElementById(id).textContent;
 let workerAddress = null;
 let module = null;
@@ -43,9 +35,10 @@ export class Engine {
     this.worker.postMessage({ wasm }, [wasm.buffer]);
   }
 
-  // Promise of the reply. `files`: [{name, bytes}]. It is rejected with EngineError.
+  // Promise of the reply. `files`: [{name, bytes}]. The engine's errors reject it, with `diverged`
+  // of a training whose loss became no number.
   call(request, files = []) {
-    if (!this.worker) return Promise.reject(new EngineError("this engine has ended"));
+    if (!this.worker) return Promise.reject(new Error("this engine has ended"));
     return new Promise((resolve, reject) => {
       this.waiting.push({ resolve, reject });
       this.worker.postMessage({ request, files });
@@ -55,11 +48,11 @@ export class Engine {
   settle({ reply, files, error, diverged }) {
     const { resolve, reject } = this.waiting.shift();
     if (error === undefined) resolve({ ...reply, files });
-    else reject(new EngineError(error, diverged));
+    else reject(Object.assign(new Error(error), { diverged }));
   }
 
   fail(message) {
-    for (const { reject } of this.waiting.splice(0)) reject(new EngineError(message));
+    for (const { reject } of this.waiting.splice(0)) reject(new Error(message));
   }
 
   end() {

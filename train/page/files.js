@@ -40,9 +40,8 @@ function filesOfRuns() {
     runs: runs.map((run) => ({
       attention: run.spec,
       plan: run.plan,
-      records: run.records.map((record) => ({ folder: folderOfRecord(run, record),
-        seed: record.seed, losses: record.losses, checks: record.checks, step: record.step,
-        learned: record.learned, diverged: record.diverged })),
+      records: run.records.map((record) =>
+        ({ ...record, files: undefined, folder: folderOfRecord(run, record) })),
     })),
   };
   const bytes = new TextEncoder().encode(JSON.stringify(summary, null, 1));

@@ -4,7 +4,7 @@ import { smallBoard } from "./board.js";
 import { kWeightShades, shadedText, shadeOf } from "../view/passage.js";
 import { drawnCache } from "./caches.js";
 import { markBefore } from "./controls.js";
-import { h, setText } from "./dom.js";
+import { elementOf, h, setText } from "./dom.js";
 import { percentText, plural, shownCharacter } from "../view/format.js";
 import { piecesIn } from "./texts.js";
 
@@ -13,10 +13,8 @@ const kChances = 5; // characters with their probabilities
 // Passage whose characters are shaded by weights. The weights stand for the last characters if
 // there are fewer of them.
 function passage(characters, weights) {
-  const out = h("p", { class: "passage w" });
   const values = [...Array(characters.length - weights.length).fill(0), ...weights];
-  out.innerHTML = shadedText(characters, values, kWeightShades);
-  return out;
+  return elementOf(`<p class="passage w">${shadedText(characters, values, kWeightShades)}</p>`);
 }
 
 // Parts of a cache that groups of query heads share, with what a reader calls them.
@@ -58,10 +56,9 @@ export class Look {
     this.steps = []; // of the engine's reply: one for each generated character
     this.read = new Map(); // by position in the prompt: what the model expects there
     this.judgement = h("span", { class: "judgement" });
+    const point = ({ target }) => target.dataset.at && pick(Number(target.dataset.at));
     this.text = h("p", {
-      class: "answer", tabindex: 0, role: "group",
-      onmouseover: ({ target }) => target.dataset.at && pick(Number(target.dataset.at)),
-      onclick: ({ target }) => target.dataset.at && pick(Number(target.dataset.at)),
+      class: "answer", tabindex: 0, role: "group", onmouseover: point, onclick: point,
       onkeydown: (event) => {
         const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
         if (!by) return;

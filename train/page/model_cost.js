@@ -2,7 +2,7 @@
 import { costCharts } from "../view/cost.js";
 import { numberText } from "../view/format.js";
 import { Sliders } from "./controls.js";
-import { byId, h, oneAtATime, onFiles, say, setText } from "./dom.js";
+import { byId, elementOf, h, oneAtATime, onFiles, say, setText } from "./dom.js";
 import { planningEngine } from "./planning.js";
 import { divisors } from "./specs.js";
 
@@ -13,21 +13,16 @@ let askedModel = null; // {config, context, kv_heads, memory}
 let sliders = null;
 
 function drawModel({ text, figures }) {
-  byId("model-figures").replaceChildren(...costCharts(figures).map(({ svg, caption }) => {
-    const figure = h("figure", {}, h("figcaption", { class: "note" }, caption));
-    figure.insertAdjacentHTML("afterbegin", svg);
-    return figure;
-  }));
+  byId("model-figures").replaceChildren(...costCharts(figures).map(({ svg, caption }) =>
+    h("figure", {}, elementOf(svg), h("figcaption", { class: "note" }, caption))));
   setText(byId("model-table"), text);
 }
 
 const redraw = oneAtATime(async () => {
-  try {
-    drawModel(await planningEngine().call({ do: "cost", ...askedModel }));
-    setText(byId("model-error"), "");
-  } catch (error) {
-    setText(byId("model-error"), error.message);
-  }
+  let refusal = "";
+  await planningEngine().call({ do: "cost", ...askedModel }).then(drawModel)
+    .catch(({ message }) => { refusal = message; });
+  setText(byId("model-error"), refusal);
 });
 
 function changeModel(part) {
@@ -55,11 +50,6 @@ export function setUpModel() {
   byId("model-memory").addEventListener("input", ({ target }) => {
     if (askedModel) changeModel({ memory: target.value.trim() });
   });
-  onFiles("model-file", async ([file]) => {
-    try {
-      await showModel(await file.text(), file.name);
-    } catch (refused) {
-      setText(byId("model-error"), `${file.name}: ${refused.message}`);
-    }
-  });
+  onFiles("model-file", ([file]) => file.text().then((text) => showModel(text, file.name))
+    .catch(({ message }) => setText(byId("model-error"), `${file.name}: ${message}`)));
 }

@@ -21,12 +21,9 @@ export function planningEngine() {
 
 async function plan(card) {
   const key = keyOf(card);
-  let planned = null, error = "";
-  try {
-    planned = await planningEngine().call({ do: "plan", settings: settingsOf(card) });
-  } catch (refused) {
-    error = refused.message;
-  }
+  let error = "";
+  const planned = await planningEngine().call({ do: "plan", settings: settingsOf(card) })
+    .catch(({ message }) => { error = message; });
   if (keyOf(card) !== key) return; // it has changed again
   if (planned) card.plan = planned;
   const { own, written, unread } = card.choice;

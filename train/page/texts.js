@@ -37,7 +37,7 @@ export const texts = {
   },
 };
 
-// Settings of model and training that all attentions share: slider values, and texts without it.
+// Settings of model and training that all attentions share: slider values, and texts that have it.
 export const commonSettings = [
   { name: "steps", label: "steps", help: "batches that are learned from",
     values: [200, 500, 1000, 2000, 3000, 5000, 10000, 20000] },
@@ -47,15 +47,14 @@ export const commonSettings = [
   { name: "dim", label: "width of the model", help: "numbers of the residual stream",
     values: [16, 32, 64, 96, 128, 192, 256] },
   { name: "context", label: "context", help: "characters that the model reads at once",
-    values: [32, 64, 96, 128, 192, 256, 384, 512], not: ["lookup"] },
+    values: [32, 64, 96, 128, 192, 256, 384, 512], only: ["recall", "tales", "own"] },
   { name: "batch", label: "batch", help: "sequences of a step", values: [1, 2, 4, 8, 16, 32, 64] },
   { name: "lr", label: "learning rate", help: "largest step of the weights",
     values: [3e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2] },
   { name: "kinds", label: "kinds of question", help: "columns, then diagonals, rows last",
     values: [1, 2, 3, 4, 5, 6], only: ["lookup"] },
 ];
-export const hasSetting = (setting, text) =>
-  !setting.not?.includes(text) && (!setting.only || setting.only.includes(text));
+export const hasSetting = ({ only }, text) => !only || only.includes(text);
 
 // --- Lookups: data/lookup.cpp has the grammar.
 

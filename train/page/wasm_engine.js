@@ -1,8 +1,5 @@
 // The engine: one instance of the WebAssembly module, asked in JSON. It runs in a worker.
 
-// Text of an error that stopped the engine; the instance is of no use after it.
-export class EngineStopped extends Error {}
-
 const kNotSupported = 52; // ENOSYS of WASI
 
 export class WasmEngine {
@@ -14,7 +11,7 @@ export class WasmEngine {
       (imports[space] ??= {})[name] = () => kNotSupported;
     imports.env ??= {};
     imports.env.headcount_stop = (place, bytes) => {
-      throw new EngineStopped(this.text(place, bytes));
+      throw new Error(this.text(place, bytes));
     };
     this.exports = new WebAssembly.Instance(module, imports).exports;
     this.exports._initialize?.();
@@ -35,7 +32,7 @@ export class WasmEngine {
   }
 
   // Reply to a request. `files`, [{name, bytes}], go with the request; files of the reply come as
-  // copies. Throws EngineStopped and RuntimeError, after which the instance must not be used.
+  // copies. Throws Error where the engine stops; the instance must not be used after it.
   call(request, files) {
     const sent = files.map(({ name, bytes }) =>
       ({ name, pointer: this.place(bytes), bytes: bytes.length }));
@@ -45,7 +42,8 @@ export class WasmEngine {
     const answer = this.exports.headcount_call(place, json.length);
     const length = new DataView(this.exports.memory.buffer).getUint32(answer, true);
     const reply = JSON.parse(this.text(answer + 4, length));
-    for (const { pointer } of [{ pointer: place }, ...sent]) this.exports.headcount_release(pointer);
+    for (const { pointer } of [...sent, { pointer: place }])
+      this.exports.headcount_release(pointer);
     return { reply, files: (reply.files ?? []).map(({ name, pointer, bytes }) =>
       ({ name, bytes: this.bytes(pointer, bytes).slice() })) };
   }

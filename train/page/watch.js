@@ -14,10 +14,9 @@ const kFirstShown = 0.02; // share of the steps from which on losses are drawn
 const rows = new Views(byId("runs"), (run) => new Row(run));
 
 const hasAnswers = (run) => run.plan.baselines && run.plan.baselines.guesser !== undefined;
-const baselinesOf = (run) => hasAnswers(run)
-  ? Object.entries(run.plan.baselines).filter(([, share]) => Number.isFinite(share))
-    .map(([name, share]) => ({ name: `${name} ${percentText(share)}`, y: 100 * share }))
-  : [];
+const baselinesOf = (run) => Object.entries(hasAnswers(run) ? run.plan.baselines : {})
+  .filter(([, share]) => Number.isFinite(share))
+  .map(([name, share]) => ({ name: `${name} ${percentText(share)}`, y: 100 * share }));
 
 // What is compared: "steps" to learn, right "answers" or "loss".
 export const measureOf = (runs) => !runs.length || !runs.every(hasAnswers) ? "loss"
@@ -46,7 +45,7 @@ class Row {
   }
   update(answered) {
     const { run } = this, { record } = run, losses = scoresOf(run, "loss");
-    setText(this.cells.loss, numberText(losses.length ? mean(losses) : NaN, 3));
+    setText(this.cells.loss, numberText(mean(losses), 3));
     this.cells.answers.hidden = !answered;
     if (answered) {
       const values = scoresOf(run, "answers");
@@ -92,12 +91,11 @@ const shownMeasures = {
 function drawCacheChart(measure) {
   const { what, title, text, y: axis } = shownMeasures[measure], answered = measure === "answers";
   const series = state.runs.filter((run) => run.plan.cache.bytes_per_token > 0).map((run) => {
-    const values = scoresOf(run, measure), y = mean(values),
-      bytes = run.plan.cache.bytes_per_token;
+    const values = scoresOf(run, measure), y = mean(values), x = run.plan.cache.bytes_per_token;
     const trail = answered ? (run.record?.checks ?? []).map((check) => 100 * check.answers) : [];
-    const hover = `${run.spec}: ${text(y)}, ${bytesText(bytes)} per token`;
+    const hover = `${run.spec}: ${text(y)}, ${bytesText(x)} per token`;
     return { name: run.spec, style: run.style, dots: values.length > 1 ? values : [],
-      points: [{ x: bytes, y, hover, low: Math.min(...trail, y), high: Math.max(...trail, y) }] };
+      points: [{ x, y, hover, low: Math.min(...trail, y), high: Math.max(...trail, y) }] };
   });
   if (!series.length) return drawInto("cache-chart", 0, null);
   const shown = series.map(({ points: [point] }) => point.hover).join("; ");

@@ -5,8 +5,7 @@
 // that diverged.
 import { WasmEngine } from "./wasm_engine.js";
 
-let compiled = null;
-let engine = null;
+let compiled = null, engine = null;
 
 function compile(wasm) {
   const bytes = new Blob([wasm]).stream().pipeThrough(new DecompressionStream("gzip"));
