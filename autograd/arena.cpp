@@ -36,7 +36,7 @@ void AlignedDelete::operator()(std::byte* memory) const { std::free(memory); }
 
 AlignedMemory allocate_aligned(std::size_t bytes) {
   const std::size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
-  // Of 0 bytes some systems give a null pointer, as if there were no memory.
+  // For 0 bytes some systems give a null pointer, as if there were no memory.
   const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
   AlignedMemory memory(static_cast<std::byte*>(std::aligned_alloc(alignment, size)));
   if (memory == nullptr) throw std::bad_alloc();

@@ -212,7 +212,7 @@ class CacheCost {
   }
 
  private:
-  // Of one sequence.
+  // The cache of one sequence.
   double bytes(const ModelCache& cache, Index context) const {
     return static_cast<double>(cache.bytes(context, question_.rounding).total().value());
   }
@@ -256,7 +256,7 @@ class CacheCost {
     return static_cast<Index>(std::ceil(state / row));
   }
 
-  // Of a context.
+  // Columns of a row for each context.
   std::vector<Column<Index>> columns() const {
     std::vector<Column<Index>> all = {
         {"context", "context", {}, [](Index context) { return Json(context); }, false, 9}};

@@ -198,12 +198,14 @@ int main(int argc, char** argv) {
               thread_count > 0 ? argv[3] : "all", rounds);
   std::printf("%-12s %8s %8s %7s %8s %8s %7s %9s %7s %8s %8s\n", "attention", "step ms", "least",
               "bf16 /", "products", "peak", "step %", "products%", "eval %", "MB", "bf16 MB");
+  int failed = 0;
   for (const AttentionKind* kind : attention_kinds()) {
     if (argc > 4 && kind->name != argv[4]) continue;
     // Each in a process of its own, for the sake of its memory; no thread has been started yet.
     std::fflush(stdout);
     if (const pid_t child = fork(); child != 0) {
-      waitpid(child, nullptr, 0);
+      int status = 0;
+      failed |= waitpid(child, &status, 0) != child || status != 0;
       continue;
     }
     set_threads(thread_count);
@@ -216,4 +218,5 @@ int main(int argc, char** argv) {
     measure(size, settings, rounds);
     return 0;
   }
+  return failed;
 }

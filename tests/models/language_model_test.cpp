@@ -111,7 +111,7 @@ TEST(ModelLogits, TellPositionsApartUnlessThereAreNone) {
     draw_weights(m.parameters());
     const std::vector<Real> y = forward(m, Tokens{1, 2, 3, 2, 1, 3}),
                             z = forward(m, Tokens{2, 1, 3, 1, 2, 3});
-    // Of the last row.
+    // The last row.
     return difference(std::span(y).last(kVocabulary), std::span(z).last(kVocabulary)) > 1e-3;
   };
   EXPECT_TRUE(differ("rope"));

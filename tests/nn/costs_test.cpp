@@ -19,7 +19,8 @@
 namespace headcount::costs {
 namespace {
 
-// Settings of the kind but for those that change no count or need other layers.
+// Settings of the kind but for windows and Canon layers, which other tests count, those that change
+// no count, and what needs other layers.
 Variants settings_of(const AttentionKind& kind) {
   Variants settings = variants(kind);
   for (const char* const left_out :

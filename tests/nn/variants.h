@@ -78,7 +78,7 @@ inline bool foreign(const std::string& setting, const AttentionKind& kind) {
   return known != nullptr && !known->is_for(kind.name);
 }
 
-/// Those of the settings that the kind has.
+/// The settings that the kind has.
 inline Variants variants(const AttentionKind& kind) {
   Variants own = variants();
   std::erase_if(own, [&](const auto& variant) { return foreign(variant.first, kind); });

@@ -63,9 +63,6 @@ TEST(Presets, AndDefaultsOfTextsFitEveryAttention) {
     for (const AttentionKind* kind : attention_kinds()) {
       json changed = values;
       changed["attention"] = kind->name;
-      const bool rotates = values.value("positions", "rope") == "rope";
-      if (!rotates && find_setting(training_settings(), "kv-rank")->is_for(kind->name))
-        changed["rope-dim"] = 0;
       EXPECT_EQ(message_of([&] { resolved(changed); }), "no error") << changed;
     }
   }

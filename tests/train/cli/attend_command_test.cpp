@@ -1,4 +1,4 @@
-// `headcount attend` as its users meet it: maps for eyes and for programs, and what it refuses.
+// `headcount attend` as its users meet it: maps for eyes and for programs.
 #include <numeric>
 #include <regex>
 

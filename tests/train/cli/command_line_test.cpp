@@ -124,6 +124,7 @@ TEST(ShellWord, ComesBackFromTheShellAsItWas) {
   std::string all;
   for (int byte = 1; byte < 256; ++byte) all += static_cast<char>(byte);
   texts.push_back(all);
+  for (char c = ' '; c <= '~'; ++c) texts.push_back(std::string("a") + c + "b");
   for (const std::string& text : texts) {
     const std::string word = shell_word(text);
     EXPECT_EQ(folder.shell("printf '%s.' " + word).out, text + ".") << word;

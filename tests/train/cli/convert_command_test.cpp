@@ -1,5 +1,5 @@
 // label: unsanitized
-// `headcount convert` as its users meet it: what it prints, what goes on from it, what it refuses.
+// `headcount convert` as its users meet it: what it prints, what goes on from it.
 #include "train/runs_of_a_suite.h"
 
 namespace headcount {

@@ -279,7 +279,7 @@ TEST_F(CostCommand, SaysBothNumbersOfLatentsAndWhenStatesPay) {
   expect_values(object("--config kimi-k2"),
                 {{"numbers_per_token", 61 * (512 + 64)},
                  {"expanded_numbers_per_token", 61 * 64 * (128 + 64 + 128)}});
-  // Of Kimi Linear: a state of 32 heads of 128 x 128 and three inputs of convolutions, in float32;
+  // Kimi Linear has a state of 32 heads of 128 x 128 and three inputs of convolutions, in float32;
   // rows of 576 numbers in bf16.
   EXPECT_EQ(object("--config kimi-linear-48b").at("state_context"),
             (4 * (32 * 128 * 128 + 9 * 32 * 128) + 1151) / 1152);

@@ -88,7 +88,7 @@ TEST_F(InterruptedComparison, SavesItsRunsOnASignalAndGoesOnToTheSameBits) {
 }
 
 TEST_F(InterruptedComparison, GoesOnAfterAKillFromTheCheckpointsThatItWasToldToSave) {
-  // Of 35 steps of two runs side by side, one has 18 at least, and neither has ended.
+  // One of two runs side by side has 18 of their 35 steps at least, and neither has ended.
   stop(" --jobs 2 --checkpoint-every 10", SIGKILL, 35);
   // How often checkpoints are saved changes no result.
   folder_.done(kStoppedOnce);

@@ -260,6 +260,8 @@ TEST(ComparisonJson, HasTheIntervalThatTheTextLeaves) {
 TEST(ComparisonJson, HasALineForEachArrayOfNumbers) {
   expect_parts(results_text(comparison_json(summarized(full_result()))),
                {"\n      \"val_losses\": [2.0,2.2,2.4],\n", "\"weights\": [0.1,0.9]\n"});
+  EXPECT_EQ(comparison_json(summarized(full_result()))["verdict"]["controls"],
+            std::vector<std::string>{"mqa"});
 }
 
 TEST(ComparisonJson, OfEarlierVersionsIsRead) {

@@ -152,7 +152,7 @@ TEST(ComparisonPlan, RefusesBudgetsThatNoNumberMeetsAndNamesTheNearest) {
       {"mla", "kv=1030", nearest("mla has no kv-rank with this many", "1024")},
       {"gqa,mha", "kv=1024", nearest("mha keeps 4096", "4096")},
       {"gqa", "kv=1000000000", nearest("gqa has no kv-heads with this many", "4096")},
-      // Of patterns, at the context of 256.
+      // Patterns keep so much at the context of 256.
       {"mqa@100/share", "kv=512", nearest("mqa@100/share keeps 200", "200")},
       {"mqa@99/share", "kv=512", nearest("mqa@99/share keeps 198", "198")},
       {"mqa@99/share",

@@ -143,7 +143,7 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
          }
        },
        none + "mqa is open: +0.1 points lost (4 of 4 seeds below 5.0), 1 run diverged"},
-      // Of many attentions, only the cheapest has its cost.
+      // Only the cheapest of many attentions has its cost.
       {[](ComparisonResult& r) {
          r.question.seeds.last = 5;
          for (const char* spec : {"gqa4", "gqa8", "mfa"})
