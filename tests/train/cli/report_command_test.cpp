@@ -75,7 +75,9 @@ TEST_F(ReportCommand, NamesTheFileAndLineThatIsDamaged) {
     expect_refusal(kData, results ? "damaged/other.json" : "damaged", {said});
   };
   const std::string metrics = "damaged/metrics.jsonl";
-  expect_named("metrics.jsonl", R"({"step":1,"loss":3,"lr":1,"grad_norm":1})" "\n{\"step\":2}\n",
+  expect_named("metrics.jsonl",
+               R"({"step":1,"loss":3,"lr":1,"grad_norm":1})"
+               "\n{\"step\":2}\n",
                metrics + ", line 2, is damaged");
   expect_named("metrics.jsonl", "{\"step\":1,\"lo", metrics + " has no whole line");
   expect_named("metrics.jsonl", "", "continue it by --resume damaged");
