@@ -73,7 +73,7 @@ class ThreadRanks : public Ranks {
 };
 
 // 2 layers of some 40,000 parameters each: several chunks, whose borders lie inside matrices.
-TrainOptions options_of(const nlohmann::json& more) {
+TrainOptions exchange_options(const nlohmann::json& more) {
   nlohmann::json values = {{"layers", 2},    {"dim", 64},  {"context", 16}, {"lr", 1e-3},
                            {"dropout", 0.1}, {"batch", 9}, {"steps", 5},    {"warmup", 2}};
   values.update(more);
@@ -112,7 +112,7 @@ TEST(SharedTraining, GivesTheBitsOfOneProcess) {
       {2, one_each("mla")}, {2, one_each("delta")}};
   for (const auto& [size, settings] : cases) {
     SCOPED_TRACE(settings.dump());
-    const TrainOptions options = options_of(settings);
+    const TrainOptions options = exchange_options(settings);
     const TinyTraining one = train_tiny(options, kExchangedVocabulary, alone(), true);
     const Index chunks =
         (std::ssize(one.weights) + GradientExchange::kChunk - 1) / GradientExchange::kChunk;
@@ -133,7 +133,7 @@ TEST(SharedTraining, GivesTheBitsOfOneProcess) {
 }
 
 TEST(SharedEvaluation, TellsAllRanksWhatOneFinds) {
-  LanguageModel model = tiny_model(options_of({{"shards", 1}}), kExchangedVocabulary);
+  LanguageModel model = tiny_model(exchange_options({{"shards", 1}}), kExchangedVocabulary);
   model.parameters().all_values().front() = std::numeric_limits<Real>::infinity();
   std::vector<std::int32_t> tokens(1000, 1);  // of which the last rank has the only 0
   tokens[990] = 0;
@@ -151,7 +151,7 @@ TEST(SharedEvaluation, TellsAllRanksWhatOneFinds) {
 
 // An exchange can send what is complete while backward goes on.
 TEST(GradientExchange, HearsOfTheGradientsOfTheLastLayerFirst) {
-  const TrainOptions options = options_of({{"shards", 1}});
+  const TrainOptions options = exchange_options({{"shards", 1}});
   LanguageModel model = tiny_model(options, kExchangedVocabulary);
   Tape tape(&model.parameters());
   std::vector<std::string> order;

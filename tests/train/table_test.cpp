@@ -33,7 +33,7 @@ std::string table_of(std::vector<std::pair<std::string, nlohmann::ordered_json>>
   std::vector<Column<int>> columns;
   for (auto& [heading, value] : row) {
     const bool words = value.is_string();
-    columns.push_back({heading, heading, {}, [=](int) { return value; }, words});
+    columns.push_back({heading, heading, {}, [value = value](int) { return value; }, words});
   }
   return text_table<int>(columns, {0}, format);
 }

@@ -286,10 +286,10 @@ int train_command(const Call& call) {
   const std::string sample = write_sample(
       *job.learner.model, job.corpus, story_opening(job.options), job.options.seed, sample_file);
   const Json result = json_of(job, outcome, profile);
-  return print_result(call.format, result, result,
-                      text_of(result, job, outcome) +
-                          (profile != nullptr ? "\n" + table(*profile) : "") +
-                          example_of(job, sample, sample_file.string()));
+  return print_result(
+      call.format, result, result,
+      text_of(result, job, outcome) + (profile != nullptr ? "\n" + table(*profile) : "") +
+          (call.format == Format::text ? example_of(job, sample, sample_file.string()) : ""));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::vector<LoggedStep> read_metrics(const std::filesystem::path& folder, Index 
   std::vector<LoggedStep> steps;
   for (std::size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
     const std::string name = file.string() + ", line " + std::to_string(steps.size() + 1) +
-                             ", is damaged; remove the file to go on without it";
+                             ", is damaged; remove the file to resume the run without it";
     LoggedStep& at = steps.emplace_back();
     read_json(text.substr(from, end - from), name, [&](const nlohmann::json& line) {
       read_from(line, at);

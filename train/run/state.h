@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "autograd/parameters.h"
+#include "train/fields.h"
 #include "train/training.h"
 
 namespace headcount {
