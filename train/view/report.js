@@ -173,7 +173,7 @@ export function runsText(runs) {
     settings }) => `${run} (${numberText(done)} of ${numberText(settings.steps)})`);
   const [best] = runs.filter((run) => Number.isFinite(run.val_loss))
     .sort((a, b) => a.val_loss - b.val_loss);
-  const part = ({ settings }) => `${settings["eval-characters"]} ${settings["val-fraction"]}`;
+  const part = ({ settings }) => `${settings["eval-characters"]} ${settings["validation-part"]}`;
   const [differ] = [["are on different texts", (run) => run.data_sha256],
     ["have different contexts", (run) => run.context],
     ["were evaluated on different parts of their text", part]]

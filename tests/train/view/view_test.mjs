@@ -251,6 +251,7 @@ assert.equal(shadedText(["a", "\n"], [0, 0], kWeightShades, { answers: [0] }),
     [runOf("b", { data_sha256: "b" }), "The runs are on different texts"],
     [runOf("b", { context: 32 }), "The runs have different contexts"],
     [runOf("b", { settings: { "eval-characters": 5 } }), "different parts of their text"],
+    [runOf("b", { settings: { "validation-part": 0.2 } }), "different parts of their text"],
     [runOf("b", { settings: { precision: "bf16" } }), "differ in precision"],
   ])
     includes(runsText([runOf("a"), second]), text);
