@@ -191,7 +191,7 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
                [&result](Variant v) { return or_null(fall_at_end(v, result)); });
 }
 
-void add_bits_speed_and_front(Columns& columns, const ComparisonResult& result) {
+void add_bits_and_speed(Columns& columns, const ComparisonResult& result) {
   if (!result.only_answers) {
     columns.measured(
         "bits/char", "bits_per_character",
@@ -199,11 +199,6 @@ void add_bits_speed_and_front(Columns& columns, const ComparisonResult& result) 
   }
   columns.measured("train tok/s", "train_tokens_per_second",
                    [](Variant v) { return or_null(v.train_tokens_per_second); });
-  // Programs also get the Pareto front of an attention without a finished run.
-  columns.add(
-      "unbeaten", "pareto",
-      [](Variant v) { return cell_text(v.runs.empty() ? Json() : Json(v.pareto), 0); },
-      [](Variant v) { return v.pareto; });
 }
 
 }  // namespace
@@ -215,7 +210,7 @@ std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& re
   result.question.metric == Metric::steps ? add_steps(columns)
                                           : add_steps_to_reference(columns, result);
   add_comparison(columns, result);
-  add_bits_speed_and_front(columns, result);
+  add_bits_and_speed(columns, result);
   return columns.take();
 }
 

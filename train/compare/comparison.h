@@ -198,15 +198,12 @@ struct VariantResult {
   std::optional<Estimate> answer_accuracy;  ///< as `loss`, where the corpus marks answers
   /// Median over the runs of the comparison's version and machine; none without such a run.
   std::optional<double> train_tokens_per_second;
-  /// On the Pareto front: no other attention has less cache and no more loss, or less loss and no
-  /// more cache. Losses are compared on the seeds that both have.
-  bool pareto = false;
 
   /// Without runs, estimates and verdict: see comparison_json.
   static void fields(auto& io, auto& s) {
     io(Presence::column, "spec", s.spec, "adjusted", s.adjusted, "params", s.parameters,
        "kv_cache_bytes_per_token", s.cache_bytes_per_token, "train_tokens_per_second",
-       s.train_tokens_per_second, "pareto", s.pareto);
+       s.train_tokens_per_second);
     io({}, "costs", s.costs, "failures", s.failures, "diverged", s.diverged, "sweep", s.swept,
        "cache", s.cache, "notes", s.notes, "no_reading", s.no_reading, "reading", s.reading);
     io(Presence::known, "rounded", s.rounded);

@@ -40,24 +40,6 @@ std::vector<double> over_runs(const VariantResult& variant, std::span<const std:
   return values;
 }
 
-// Returns true if `a` dominates `b` in cache and loss, or in cache and steps to learn. Losses
-// differ more between seeds than between attentions, so only equal seeds are compared: the common
-// ones or, if there are none, those that both finished.
-bool dominates(const VariantResult& a, const VariantResult& b, Metric metric,
-               std::span<const std::uint64_t> common) {
-  auto costs = paired_costs(a.runs, b.runs, metric == Metric::steps ? metric : Metric::loss);
-  if (!common.empty()) {
-    std::erase_if(costs, [&](const SeedCost& of_seed) {
-      return std::ranges::find(common, of_seed.seed) == common.end();
-    });
-  }
-  const std::vector<double> more = values_of(costs);
-  const double cache = a.cache_bytes_per_token - b.cache_bytes_per_token;
-  if (more.empty() || cache > 0) return false;
-  const double loss = estimate(more).mean;
-  return loss < 0 || (loss == 0 && cache < 0);
-}
-
 // Returns true if another program or machine trained the run, so that its speed cannot be compared.
 bool foreign(const RunResult& run, const ComparisonResult& result) {
   return run.version != result.version || run.machine != result.machine;
@@ -121,11 +103,6 @@ void summarize(ComparisonResult& result) {
     }
     if (!speeds.empty()) v.train_tokens_per_second = median(speeds);
   }
-  for (VariantResult& v : result.variants) {
-    v.pareto = !v.runs.empty() && std::ranges::none_of(result.variants, [&](const auto& other) {
-      return !other.runs.empty() && dominates(other, v, question.metric, result.common_seeds);
-    });
-  }
 }
 
 std::vector<std::string> notes(const ComparisonResult& result) {
@@ -168,14 +145,14 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
                              "learned", "paired_difference_mean", "paired_difference_text_ci95",
                              "steps_to_reference_loss_median"});
   }
-  std::vector<std::string_view> rare({"pareto", "train_tokens_per_second", "bits_per_character",
+  std::vector<std::string_view> rare({"train_tokens_per_second", "bits_per_character",
                                       "paired_difference_text_ci95", "params", "learned",
                                       "excess_over_entropy", "steps_to_reference_loss_median"});
   if (result.question.metric != Metric::loss) {
     keys.push_back("cost_median");
     rare.insert(rare.end(), {"paired_difference_mean", "val_loss_mean"});
   }
-  keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});
+  keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second"});
   std::string text =
       text_table(selected(comparison_columns(result), keys), result.variants, format, width, rare);
   if (format == Format::markdown) text += '\n';

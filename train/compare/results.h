@@ -18,7 +18,7 @@ std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& re
 std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result);
 
 /// Computes from the runs of each attention: estimates, differences from the reference, verdicts,
-/// speeds, the Pareto front.
+/// speeds.
 void summarize(ComparisonResult& result);
 
 /// Notes, one sentence each: stories that the context cuts, characters evaluated if

@@ -92,8 +92,7 @@ const tableNote = (r) => `Loss in nats per ${onlyAnswers(r) ? "answer" : "charac
   "the half width of a 95\u00a0% interval over seeds: of twenty such intervals, about nineteen " +
   "contain the true mean. Differences are between runs of the same seed. Intervals are not " +
   "corrected for several comparisons: of twenty attentions that are equal, about one interval " +
-  "excludes zero by chance. Unbeaten (on the Pareto front) is what no other attention beats in " +
-  "what is judged and in cache.";
+  "excludes zero by chance.";
 
 // Link to the page that trains in a browser, in the same folder; "" if it cannot repeat the
 // comparison.
