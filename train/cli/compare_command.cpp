@@ -193,8 +193,7 @@ RunOrders read_orders(const CommandLine& line, const Given& given, const Given& 
                       std::vector<std::string> arguments) {
   RunOrders orders;
   orders.folder = line.get("out", "runs/compare-" + fs::path(common.text("data")).stem().string());
-  check_place_of_results(orders.folder, "headcount compare", "results.json", "variants",
-                         {"results.json", "results.csv", "report.html"});
+  check_place_of_results(orders.folder);
   orders.jobs = given.whole("jobs");
   orders.again = line.has("force");
   std::erase(arguments, "--force");  // it would train finished runs again
@@ -273,15 +272,13 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
   const FolderLock turn(folder / "runs", FolderLock::Holders::in_turn);
   const nlohmann::ordered_json results = comparison_json(result);
   write_file_durably(folder / "results.json", results_text(results));
-  write_file_durably(folder / "results.csv", comparison_csv(result));
   write_file_durably(folder / "report.html",
                      report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
 }
 
 std::string results_in(const CommandLine& line, Format format, const ComparisonResult& result,
                        const fs::path& folder) {
-  if (format == Format::json) return results_text(comparison_json(result));
-  if (format == Format::csv) return comparison_csv(result);
+  if (format == Format::json || format == Format::csv) return results_table(result, format);
   std::string text = as_flags(comparison_table(result, format, table_width(line))) + "report " +
                      (folder / "report.html").string() + "\n";
   for (const std::string& clause : verdict_clauses(result)) text += "verdict: " + clause + "\n";

@@ -31,12 +31,8 @@ int report_command(const Call& call) {
   const std::vector<std::string> sources = line.all("from");
   for (const std::string& source : sources) check_path("from", source);
   const fs::path out = line.get("out", "runs/report");
-  const bool page_alone = out.extension() == ".html";
-  const fs::path page = page_alone ? out : out / "report.html";
-  if (!page_alone) {
-    check_place_of_results(out, "headcount report", "curves.json", "runs",
-                           {"report.html", "curves.json", "curves.csv"});
-  }
+  const fs::path page = out.extension() == ".html" ? out : out / "report.html";
+  if (page != out) check_out_folder(out);
   std::vector<ReportPart> parts;
   std::vector<std::string> folders;
   for (const std::string& source : sources) {
@@ -46,23 +42,15 @@ int report_command(const Call& call) {
       folders.push_back(source);
     }
   }
-  const Json curves = read_runs(folders);
-  if (!folders.empty()) parts.push_back(runs_part(curves));
-  if (!page_alone) {
-    make_folder(out);
-    write_file_durably(out / "curves.json", curves.dump(2) + "\n");
-    write_file_durably(out / "curves.csv", curves_csv(curves));
-  }
+  if (!folders.empty()) parts.push_back(runs_part(read_runs(folders)));
+  if (page != out) make_folder(out);
   write_file_durably(page, report_page(parts));
-  if (call.format == Format::json || call.format == Format::csv) {
-    std::cout << (call.format == Format::json ? curves.dump(2) + "\n" : curves_csv(curves));
-    return 0;
-  }
+  const bool for_programs = call.format == Format::json || call.format == Format::csv;
   for (const ReportPart& part : parts) {
     std::cout << part.table(call.format, table_width(line));
-    if (!part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';
+    if (!for_programs && !part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';
   }
-  std::cout << "report " << page.string() << '\n';
+  if (!for_programs) std::cout << "report " << page.string() << '\n';
   return 0;
 }
 
@@ -79,11 +67,7 @@ const Command kReportCommand = {
       "one or more run folders, whose runs may still be training, or results.json files of "
       "comparisons; --from may be left out before them",
       true, true, true},
-     {"out",
-      "folder for report.html, curves.json and curves.csv, default runs/report; or a file "
-      "FILE.html "
-      "for the page alone",
-      true},
+     {"out", "the page, FILE.html, or the folder of its report.html; default runs/report", true},
      kFormatFlag,
      kWideFlag},
     report_command};

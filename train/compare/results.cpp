@@ -134,6 +134,8 @@ std::vector<std::string> notes(const ComparisonResult& result) {
 }
 
 std::string results_table(const ComparisonResult& result, Format format, std::size_t width) {
+  if (format == Format::json) return results_text(comparison_json(result));
+  if (format == Format::csv) return comparison_csv(result);
   std::vector<std::string_view> keys = {"attention", "params", "kv_cache_bytes_per_token"};
   const std::size_t seeds = result.seeds.size();
   if (std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; }))

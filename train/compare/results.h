@@ -26,11 +26,11 @@ void summarize(ComparisonResult& result);
 /// failed at values which the sweep did not choose.
 std::vector<std::string> notes(const ComparisonResult& result);
 
-/// Table for people with one row per attention, at most `width` wide if that is not 0, followed by
-/// failures, baselines and the sweep.
+/// As `--format` says: a table for people with one row per attention, at most `width` wide if that
+/// is not 0, followed by failures, baselines and the sweep; results.json; or CSV.
 std::string results_table(const ComparisonResult& result, Format format = Format::text,
                           std::size_t width = 0);
-/// results_table followed by all notes, one a line.
+/// results_table for people followed by all notes, one a line.
 std::string comparison_table(const ComparisonResult& result, Format format = Format::text,
                              std::size_t width = 0);
 /// CSV with one row per attention and a header of column names.

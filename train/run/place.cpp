@@ -145,20 +145,18 @@ void check_out_folder(const fs::path& path) {
   if (error) throw SettingError(name, " cannot be read: ", error.message(), "; name another");
 }
 
-void check_place_of_results(const fs::path& folder, const std::string& command,
-                            const std::string& own, const std::string& key,
-                            std::initializer_list<const char*> written) {
+void check_place_of_results(const fs::path& folder) {
   check_out_folder(folder);
   if (!is_there(folder)) return;
   try {
-    const nlohmann::json results = parse_json(read_file(folder / own));
-    if (results.is_object() && results.contains(key)) return;
-  } catch (const DataError&) {  // the folder has no results of this command
+    const nlohmann::json results = parse_json(read_file(folder / "results.json"));
+    if (results.is_object() && results.contains("variants")) return;
+  } catch (const DataError&) {  // the folder has no results of a comparison
   }
-  for (const char* name : written) {
+  for (const char* name : {"results.json", "report.html"}) {
     if (is_there(folder / name))
-      throw SettingError("`out` ", folder.string(), " has a ", name, " that ", command,
-                         " did not write; name another folder");
+      throw SettingError("`out` ", folder.string(), " has a ", name,
+                         " that no comparison wrote; name another folder");
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <initializer_list>
 
 #include "train/options.h"
 #include "train/run/lock.h"
@@ -30,12 +29,9 @@ std::filesystem::path new_run_folder(const TrainOptions& options);
 /// Throws SettingError if the setting `out` names a file or a folder that cannot be read.
 void check_out_folder(const std::filesystem::path& path);
 
-/// Throws SettingError as check_out_folder does, and if results of `command` would replace files
-/// that the command did not write. `written` are the names that it writes. A folder whose JSON file
-/// `own` has `key` holds results of the command.
-void check_place_of_results(const std::filesystem::path& folder, const std::string& command,
-                            const std::string& own, const std::string& key,
-                            std::initializer_list<const char*> written);
+/// Throws SettingError as check_out_folder does, and if the results of a comparison would replace
+/// files that no comparison wrote.
+void check_place_of_results(const std::filesystem::path& folder);
 
 /// What becomes of an earlier run in the folder of a new one: the new run is refused, or replaces
 /// it. A folder with files that no run writes is never touched.

@@ -22,7 +22,7 @@ inline constexpr const char* kTrainingPage = "headcount.html";
 struct ReportPart {
   std::string title;    ///< "Attention compared: mha and mqa"
   std::string verdict;  ///< sentence; empty for training runs
-  /// As in a terminal, text or Markdown, at most so wide if that is not 0.
+  /// As commands print it with this `--format`; text is at most so wide if that is not 0.
   std::function<std::string(Format, std::size_t width)> table;
   std::vector<std::string> notes;  ///< sentences below the table
   nlohmann::ordered_json data;     ///< what report.js draws from

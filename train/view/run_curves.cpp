@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// A step as curves.json has it, in the order of curves.csv.
+// A step, in the order of the columns of --format csv.
 Json point_of(const LoggedStep& at) {
   Json point = Json::object();
   FieldWriter io{point};
@@ -105,6 +105,25 @@ void name_by_difference(Json& runs) {
     runs[i]["run"] = paths[i].lexically_relative(common).string();
 }
 
+// One line per run and step; a value that a step did not measure is empty.
+std::string curves_csv(const Json& curves) {
+  std::vector<Json> points;
+  for (const Json& run : curves.at("runs")) {
+    for (const Json& point : run.at("curve")) {
+      points.push_back({{"run", run.at("run")}});
+      points.back().update(point);
+    }
+  }
+  std::vector<Column<Json>> columns;
+  for (const std::string key : {"run", "step", "train_loss", "val_loss", "val_accuracy",
+                                "val_answer_accuracy", "lr", "grad_norm", "stopped"}) {
+    if (std::ranges::any_of(points, [&](const Json& point) { return point.contains(key); }))
+      columns.push_back(
+          {key, key, {}, [=](const Json& point) { return point.value(key, Json()); }});
+  }
+  return csv_table(columns, points);
+}
+
 }  // namespace
 
 Json read_runs(const std::vector<std::string>& folders) {
@@ -116,6 +135,8 @@ Json read_runs(const std::vector<std::string>& folders) {
 }
 
 std::string runs_table(const Json& curves, Format format, std::size_t width) {
+  if (format == Format::json) return curves.dump(2) + "\n";
+  if (format == Format::csv) return curves_csv(curves);
   const std::vector<Json> runs = curves.at("runs");
   std::vector<Column<Json>> columns;
   const auto add = [&](const char* heading, int decimals, const auto& value, bool words = false) {
@@ -139,24 +160,6 @@ std::string runs_table(const Json& curves, Format format, std::size_t width) {
     });
   }
   return text_table(columns, runs, format, width, {"context", "seed", "params", "attention"});
-}
-
-std::string curves_csv(const Json& curves) {
-  std::vector<Json> points;
-  for (const Json& run : curves.at("runs")) {
-    for (const Json& point : run.at("curve")) {
-      points.push_back({{"run", run.at("run")}});
-      points.back().update(point);
-    }
-  }
-  std::vector<Column<Json>> columns;
-  for (const std::string key : {"run", "step", "train_loss", "val_loss", "val_accuracy",
-                                "val_answer_accuracy", "lr", "grad_norm", "stopped"}) {
-    if (std::ranges::any_of(points, [&](const Json& point) { return point.contains(key); }))
-      columns.push_back(
-          {key, key, {}, [=](const Json& point) { return point.value(key, Json()); }});
-  }
-  return csv_table(columns, points);
 }
 
 }  // namespace headcount

@@ -17,13 +17,10 @@ namespace headcount {
 /// file, and SettingError for a folder that is named twice.
 nlohmann::ordered_json read_runs(const std::vector<std::string>& folders);
 
-/// Table for people with one row per run: name, attention, size and newest measurements; at most
-/// `width` wide if that is not 0.
+/// As `--format` says: a table for people with one row per run, its name, attention, size and
+/// newest measurements, at most `width` wide if that is not 0; JSON, `curves` itself; or CSV with a
+/// line for each run and step.
 std::string runs_table(const nlohmann::ordered_json& curves, Format format = Format::text,
                        std::size_t width = 0);
-
-/// CSV with a header and one line per run and step: run, step, train_loss, val_loss, ...
-/// A value that a step did not measure is empty.
-std::string curves_csv(const nlohmann::ordered_json& curves);
 
 }  // namespace headcount

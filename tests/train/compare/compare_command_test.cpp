@@ -24,7 +24,7 @@ TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
   expect_parts(result.err, {"mha, seed 1: validation loss ", "4 of 4 runs done"});
   EXPECT_EQ(result.err.find('\r'), std::string::npos) << "plain when not on a terminal";
   for (const char* file :
-       {"results.json", "results.csv", "report.html", "runs/mha/seed-1/metrics.jsonl",
+       {"results.json", "report.html", "runs/mha/seed-1/metrics.jsonl",
         "runs/gqa1/seed-2/config.json", "runs/gqa1/seed-2/checkpoints/step-3/model.safetensors"})
     EXPECT_TRUE(folder.has("c/" + std::string(file))) << file;
   const json r = folder.results();

@@ -98,18 +98,18 @@ TEST(Out, TakesAFolderInWhichARunHardlyBegan) {
 TEST(Out, OfAComparisonKeepsFilesThatNoComparisonWrote) {
   const TrainFolder folder;
   const std::string line = TrainFolder::compare_line("--out mine");
-  for (const std::string file : {"report.html", "results.json", "results.csv"}) {
+  for (const std::string file : {"report.html", "results.json"}) {
     fs::remove_all(folder / "mine");
     fs::create_directory(folder / "mine");
     folder.file("mine/" + file, "{\"mine\": 1}");
     for (const char* force : {"", " --force"})
       folder.expect_refusal(line + force, kUsage,
-                            {"--out mine has a " + file + " that headcount compare did not write"});
+                            {"--out mine has a " + file + " that no comparison wrote"});
     EXPECT_EQ(folder.contents("mine/" + file), "{\"mine\": 1}");
     EXPECT_FALSE(folder.has("mine/runs")) << file;
   }
   folder.file("mine/notes", "of mine");
-  fs::remove(folder / "mine/results.csv");
+  fs::remove(folder / "mine/results.json");
   for (int i = 0; i < 2; ++i) folder.done(line);
   EXPECT_EQ(folder.contents("mine/notes"), "of mine");
 }

@@ -188,8 +188,7 @@ TEST_F(ResumedRun, EndsWhereItHasLearnedOrEvaluationsStopImproving) {
         folder_.done("sample --from " + run + "/checkpoints/step-" + std::to_string(value)).out);
     folder_.expect_refusal("train --steps 500 --resume " + run, kUsage,
                            {"--stop-after has ended the run in " + run});
-    folder_.done("report --out report --from " + run);
-    EXPECT_TRUE(folder_.json("report/curves.json")["runs"][0]["curve"].back().contains("stopped"));
+    EXPECT_TRUE(folder_.object("report " + run)["runs"][0]["curve"].back().contains("stopped"));
   }
 }
 
