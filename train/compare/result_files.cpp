@@ -4,7 +4,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "autograd/base/sha256.h"
+#include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
 #include "train/run/place.h"
 #include "train/run/provenance.h"
@@ -22,43 +22,6 @@ fs::path result_file(const RunPlan& run) { return run.folder / kResult; }
 fs::path unfinished_file(const RunPlan& run) { return run.folder / kUnfinished; }
 fs::path failure_file(const RunPlan& run) { return run.folder / kFailed; }
 
-// Checksum of `result`, which does not contain it yet.
-std::string checksum(const json& result) { return sha256_hex(result.dump()); }
-
-[[noreturn]] void refuse_damaged(const RunPlan& run, const fs::path& file, const std::string& why) {
-  throw DataError(file.string(), " is damaged (", why, "); remove ", run.folder.string(),
-                  " to train that run again");
-}
-
-json read_object(const RunPlan& run, const fs::path& file) {
-  try {
-    json object = parse_json(read_file(file));
-    if (object.is_object()) return object;
-  } catch (const DataError& error) {
-    refuse_damaged(run, file, error.what());
-  }
-  refuse_damaged(run, file, "it must be a JSON object");
-}
-
-json read_result(const RunPlan& run) {
-  json result = read_object(run, result_file(run));
-  const auto sum = result.find("sha256");
-  if (sum == result.end())
-    refuse_damaged(run, result_file(run), "it has no checksum, as an older headcount wrote it");
-  const json written = *sum;
-  result.erase(sum);
-  if (written != checksum(result)) refuse_damaged(run, result_file(run), "its checksum differs");
-  return result;
-}
-
-RunRecord record_of(const RunPlan& run) {
-  try {
-    return read_run_record(run.folder);
-  } catch (const DataError& error) {
-    throw DataError(error.what(), "; remove ", run.folder.string(), " to train that run again");
-  }
-}
-
 // Returns true if runs that differ in a setting are equal: how files are named and read, whose
 // contents the basis has, and when a run is saved, and evaluated unless that may end it.
 bool is_no_part_of_identity(const std::string& name, const RunPlan& run) {
@@ -67,15 +30,11 @@ bool is_no_part_of_identity(const std::string& name, const RunPlan& run) {
          name == "checkpoint-every" || name == "keep";
 }
 
-// Throws OtherRunError unless `had`, the record of a run in the folder of `run`, has its basis and
-// its settings; `holds` begins the message.
-void require_same(const RunPlan& run, const json& had, const json& basis,
-                  const std::string& holds) {
-  const auto refuse = [&](const std::string& what) {
-    throw OtherRunError(run.folder.string(), holds, what);
-  };
+// What differs between `run` on this basis and `had`, the record of a run in its folder: "with
+// width 64, not 32". Empty if nothing does.
+std::string difference(const RunPlan& run, const json& had, const json& basis) {
   for (const auto& [key, value] : basis.items()) {
-    if (had.at(key) != value) refuse("on another text");
+    if (had.at(key) != value) return "on another text";
   }
   const json& settings = had.at("settings");
   const json now = to_json(run.options);
@@ -85,13 +44,14 @@ void require_same(const RunPlan& run, const json& had, const json& basis,
     const json unlisted = setting.traits.quiet ? setting.standard.value : json();
     const json was = settings.value(name, unlisted), is = now.value(name, unlisted);
     if (was == is) continue;
-    if (was.is_null()) refuse("without " + name);
-    refuse("with " + name + " " + was.dump() + (is.is_null() ? "" : ", not " + is.dump()));
+    if (was.is_null()) return "without " + name;
+    return "with " + name + " " + was.dump() + (is.is_null() ? "" : ", not " + is.dump());
   }
   for (const auto& [name, value] : settings.items()) {
     if (find_setting(training_settings(), name) == nullptr)
-      refuse("with " + name + " " + value.dump());
+      return "with " + name + " " + value.dump();
   }
+  return "";
 }
 
 }  // namespace
@@ -112,7 +72,6 @@ void write_run_result(const RunPlan& run, const RunResult& r, const json& basis,
   result["settings"] = to_json(run.options);
   result["sharing"] = sharing;
   result.update(basis);
-  result["sha256"] = checksum(result);
   write_file_durably(result_file(run), result.dump(2) + "\n");
   erase(unfinished_file(run));
   erase(failure_file(run));
@@ -123,22 +82,27 @@ namespace {
 // Result of `run` in its folder; none if the run has not finished.
 std::optional<RunResult> read_run_result(const RunPlan& run, const json& basis) {
   if (!is_there(result_file(run))) return std::nullopt;
-  const json result = read_result(run);
   RunResult r;
+  std::string other, sharing;
   try {
-    require_same(run, result, basis, " holds a finished run ");
-    read_object(run, run.folder / "config.json");  // throws if it is damaged
-    read_from(result, r);
+    read_json(read_file(result_file(run)), result_file(run).string() + " is damaged",
+              [&](const json& result) {
+                other = difference(run, result, basis);
+                if (!other.empty()) return;
+                read_from(result, r);
+                sharing = result.at("sharing");
+              });
     r.seed = run.options.seed;
     // The speed is that of the last start that trained steps; a start at the last step trains none.
-    for (const RunStart& start : record_of(run).starts) {
+    for (const RunStart& start : read_run_record(run.folder).starts) {
       if (start.from_step >= run.options.steps && start.from_step > 0) continue;
       r.version = start.version;
-      r.machine = start.machine + "; " + result.at("sharing").get<std::string>();
+      r.machine = start.machine + "; " + sharing;
     }
-  } catch (const json::exception& error) {
-    refuse_damaged(run, result_file(run), error.what());
+  } catch (const DataError& error) {
+    throw DataError(error.what(), "; remove ", run.folder.string(), " to train that run again");
   }
+  if (!other.empty()) throw OtherRunError(run.folder.string(), " holds a finished run ", other);
   return r;
 }
 
@@ -210,15 +174,16 @@ std::optional<double> read_unfinished(const RunPlan& run, const json& basis) {
 }
 
 void require_same_run(const RunPlan& run, const json& basis) {
+  std::string other;
   try {
     json had = parse_json(read_file(unfinished_file(run)));
     had.update(had.at("basis"));
-    require_same(run, had, basis, " is in use by another process for a run ");
-  } catch (const OtherRunError&) {
-    throw;
+    other = difference(run, had, basis);
   } catch (const DataError&) {  // not written yet, or finished by now
   } catch (const json::exception&) {
   }
+  if (!other.empty())
+    throw OtherRunError(run.folder.string(), " is in use by another process for a run ", other);
 }
 
 }  // namespace headcount

@@ -7,8 +7,8 @@
 #include "train/compare/runner.h"
 
 /// Files by which the processes of a comparison tell each other about a run: result.json, its
-/// measurements with a checksum, once it has finished; unfinished.json until then; failed.json, why
-/// it has no result. All functions take the `basis` of the run: see run_basis.
+/// measurements, once it has finished; unfinished.json until then; failed.json, why it has no
+/// result. All functions take the `basis` of the run: see run_basis.
 
 namespace headcount {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/base/real.h"
+#include "train/fields.h"
 
 /// run.json of a run folder: the text that the run is trained on, and each start of the program.
 
@@ -19,8 +20,8 @@ struct RunStart {
   Index steps = 0;      ///< steps of the run, as of this start; 0 if not recorded
 
   static void fields(auto& io, auto& s) {
-    io({}, "from_step", s.from_step, "command", s.command, "version", s.version, "machine",
-       s.machine, "steps", s.steps);
+    io(Presence::required, "from_step", s.from_step, "command", s.command, "version", s.version);
+    io({}, "machine", s.machine, "steps", s.steps);
   }
 };
 
@@ -34,6 +35,12 @@ struct RunRecord {
   /// it is not known.
   std::string working_directory = {};
   std::vector<RunStart> starts;
+
+  static void fields(auto& io, auto& s) {
+    io(Presence::required, "data_sha256", s.data_sha256, "seed", s.seed);
+    io(Presence::known, "working_directory", s.working_directory);
+    io(Presence::required, "starts", s.starts);
+  }
 };
 
 /// Reads run.json of the run in `folder`. Throws DataError, naming the file.
