@@ -118,7 +118,7 @@ void RunFolder::diverged() {
 
 void RunFolder::remove_checkpoint(Index step) const {
   // Renames the folder before it deletes it: half of a checkpoint must not look like a checkpoint.
-  const fs::path old = checkpoint(step), removed = path() / kCheckpoints / kRemoved;
+  const fs::path old = checkpoint(step), removed = path() / kCheckpoints / ".removed";
   std::error_code error;
   fs::remove_all(removed, error);
   if (!error) fs::rename(old, removed, error);

@@ -35,25 +35,13 @@ std::string final_name(const fs::path& path) {
 constexpr const char* kNames[] = {kResult,         kUnfinished,  kFailed,   kRounded, "config.json",
                                   "metrics.jsonl", kCheckpoints, "samples", kRecord};
 
-// Returns true for the name of a checkpoint, of a sample, or of another entry of their folders;
-// earlier versions had .again.
-bool is_of_steps(const fs::path& name) {
-  if (name == "latest" || name == kRemoved || name == ".again") return true;
-  return step_of(name.stem()) && (!name.has_extension() || name.extension() == ".txt");
-}
-
 // Throws SettingError if a run's folder has an entry that no run writes.
 void require_no_others(const fs::path& path) {
-  const auto require = [&](const fs::path& entry, bool is_ours) {
-    if (is_ours) return;
-    throw SettingError("`out` ", path.string(), " has ", entry.lexically_relative(path).string(),
-                       ", which no run writes; move it away, or name a new folder");
-  };
   for (const fs::path& entry : entries_of(path)) {
     const std::string name = final_name(entry);
-    require(entry, name == kLockFile || std::ranges::count(kNames, name) > 0);
-    if (name != kCheckpoints && name != "samples") continue;
-    for (const fs::path& inner : entries_of(entry)) require(inner, is_of_steps(final_name(inner)));
+    if (name == kLockFile || std::ranges::count(kNames, name) > 0) continue;
+    throw SettingError("`out` ", path.string(), " has ", entry.filename().string(),
+                       ", which no run writes; move it away, or name a new folder");
   }
 }
 

@@ -7,9 +7,6 @@
 
 namespace headcount {
 
-/// Name in checkpoints/ of a checkpoint about to be removed.
-inline constexpr const char* kRemoved = ".removed";
-
 /// Files in the folder of a comparison's run: see train/compare/result_files.h and rounded.h.
 inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json",
                             *kFailed = "failed.json", *kRounded = "rounded.json";
