@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
@@ -143,13 +143,11 @@ inline std::vector<std::string> lines_of(const std::string& text) {
 
 /// The flags `given` after those of `defaults` ("--name value" each) that they do not name.
 inline std::string over_defaults(const std::string& defaults, const std::string& given) {
-  const std::vector<std::string> named = words(given), pairs = words(defaults);
+  const std::vector<std::string> pairs = words(defaults);
   std::string line;
   for (std::size_t i = 0; i < pairs.size(); i += 2) {
-    const auto names = [&](const std::string& word) {
-      return word == pairs[i] || word.starts_with(pairs[i] + "=");
-    };
-    if (std::ranges::none_of(named, names)) line += pairs[i] + " " + pairs[i + 1] + " ";
+    if ((" " + given).find(" " + pairs[i]) == given.npos)
+      line += pairs[i] + " " + pairs[i + 1] + " ";
   }
   return line + given;
 }
@@ -265,6 +263,46 @@ class TrainFolder {
 
   const char* program_;
   TemporaryFolder folder_;
+};
+
+/// Tests of one command on the runs of a folder, which all tests of a suite share and none changes.
+/// `Suite`, the class that derives from this one, trains them in `prepare`; command lines begin
+/// with its `kCommand`.
+template <class Suite>
+class RunsOfASuite : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TrainFolder>();
+    Suite::prepare();
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  /// Trains a run, which must succeed; returns its result.
+  static nlohmann::json train(const std::string& run, const std::string& flags = "") {
+    const std::string defaults = "--lr 0.01 --warmup 0 --out " + run;
+    return folder_->object(TrainFolder::train_line(over_defaults(defaults, flags) + " --quiet"));
+  }
+  /// Calls the command; `more` arguments may hold spaces.
+  static ProgramResult call(const std::string& flags, const std::vector<std::string>& more = {}) {
+    return folder_->headcount(std::string(Suite::kCommand) + " " + flags, more);
+  }
+  /// Standard output of a call that must succeed and warn of nothing, as text and as JSON.
+  static std::string text(const std::string& flags, const std::vector<std::string>& more = {}) {
+    const ProgramResult result = call(flags, more);
+    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
+    EXPECT_EQ(result.err, "") << flags;
+    return result.out;
+  }
+  static nlohmann::json object(const std::string& flags,
+                               const std::vector<std::string>& more = {}) {
+    return nlohmann::json::parse(text("--format json " + flags, more));
+  }
+  static void expect_refusal(int code, const std::string& flags,
+                             const std::vector<std::string>& parts) {
+    headcount::expect_refusal(call(flags), code, parts, flags);
+  }
+
+  static inline std::unique_ptr<TrainFolder> folder_;
 };
 
 }  // namespace headcount

@@ -2,7 +2,7 @@
 #include <numeric>
 #include <regex>
 
-#include "train/runs_of_a_suite.h"
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {

@@ -1,6 +1,6 @@
 // label: unsanitized
 // `headcount convert` as its users meet it: what it prints, what goes on from it.
-#include "train/runs_of_a_suite.h"
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "autograd/base/text.h"
 #include "models/released_models.h"
-#include "train/runs_of_a_suite.h"
+#include "train/run_program.h"
 #include "train/table.h"
 
 namespace headcount {

@@ -5,7 +5,7 @@
 #include <regex>
 
 #include "models/checkpoint/checkpoint.h"
-#include "train/runs_of_a_suite.h"
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {

@@ -1,7 +1,7 @@
 // `headcount report` as its users meet it: the page and the files beside it, what is printed, and
 // what it refuses.
 
-#include "train/runs_of_a_suite.h"
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {

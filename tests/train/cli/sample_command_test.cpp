@@ -4,7 +4,7 @@
 
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
-#include "train/runs_of_a_suite.h"
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {

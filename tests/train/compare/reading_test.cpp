@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "train/run/loaded.h"
-#include "train/runs_of_a_suite.h"
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {
