@@ -104,13 +104,6 @@ inline void expect_no_parts(const std::string& text, const std::vector<std::stri
     EXPECT_EQ(text.find(part), std::string::npos) << part << " is in:\n" << text;
 }
 
-/// Keys of a JSON object, sorted.
-inline std::vector<std::string> keys_of(const nlohmann::json& object) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : object.items()) keys.push_back(key);
-  return keys;
-}
-
 /// Expects that a JSON object has the keys of `values`, with their values.
 inline void expect_values(const nlohmann::json& object, const nlohmann::json& values) {
   for (const auto& [key, value] : values.items()) EXPECT_EQ(object.at(key), value) << key;

@@ -26,13 +26,11 @@ class EvalCommand : public RunsOfASuite<EvalCommand> {
 
 TEST_F(EvalCommand, WithJsonPrintsOneObjectWithTheLossThatTrainingReported) {
   const json result = object("--from run");
-  EXPECT_EQ(keys_of(result),
-            (std::vector<std::string>{"accuracy", "bits_per_character", "cache_bytes_per_token",
-                                      "cache_dtype", "characters", "loss", "loss_by_position",
-                                      "precision", "unit", "window"}));
   expect_values(result, {{"loss", trained_.at("val_loss")},
                          {"unit", "character"},
                          {"cache_dtype", "f32"},
+                         {"cache_bytes_per_token", 2 * 16 * 4},
+                         {"precision", "f32"},
                          {"window", 0}});
   EXPECT_EQ(loss("run --threads 3"), trained_.at("val_loss"));
   EXPECT_DOUBLE_EQ(result.at("bits_per_character").get<double>(),
@@ -83,29 +81,19 @@ TEST_F(EvalCommand, WritesTheLogitsThatItsLossIsOf) {
 }
 
 TEST_F(EvalCommand, EvaluatesAWholeFile) {
-  const std::string all = folder_->contents("text.txt");
   const json whole = object("--from run --data text.txt");
-  EXPECT_EQ(whole.at("characters"), all.size() - 1);  // the first has nothing before it
+  EXPECT_EQ(whole.at("characters"), folder_->contents("text.txt").size() - 1)
+      << "the first has nothing before it";
   EXPECT_NE(whole.at("loss"), trained_.at("val_loss"));
-  // The validation part is the end of the text, as if it were a file.
-  const auto validation = object("--from run").at("characters").get<std::size_t>() + 1;
-  folder_->file("end.txt", all.substr(all.size() - validation));
-  EXPECT_EQ(loss("run --data end.txt"), trained_.at("val_loss"));
 }
 
 TEST_F(EvalCommand, TakesTextsShorterThanTheContext) {
-  const std::string window = "16 is a square.\n";
-  for (const std::size_t length : {2u, 5u, 16u}) {
-    folder_->file("brief.txt", window.substr(0, length));
+  for (const std::int64_t length : {2, 5, 16}) {
+    folder_->file("brief.txt", std::string("16 is a square.\n").substr(0, length));
     const json brief = object("--from run --data brief.txt --logits brief.safetensors");
     EXPECT_EQ(brief.at("characters"), length - 1);
-    const Safetensors logits = open_safetensors(*folder_ / "brief.safetensors");
-    EXPECT_EQ(logits.at("tokens").shape,
-              (std::vector<std::int64_t>{static_cast<std::int64_t>(length)}));
-    // The beginning of a longer text is the same text.
-    folder_->file("long.txt", window + window);
-    EXPECT_EQ(loss("run --data long.txt --eval-characters " + std::to_string(length)),
-              brief.at("loss"));
+    EXPECT_EQ(open_safetensors(*folder_ / "brief.safetensors").at("tokens").shape,
+              std::vector<std::int64_t>{length});
   }
 }
 
@@ -117,21 +105,15 @@ TEST_F(EvalCommand, ReadsLineEndsAsTheRunDoes) {
   EXPECT_EQ(object("--from run --data windows.txt"), object("--from run --data text.txt"));
   expect_parts(folder_->trained("--data windows.txt --quiet --out unix").err,
                {"windows.txt ends 40 lines with \\r\\n, read as \\n; --newlines keep "});
-  folder_->trained("--quiet --out plain");
-  EXPECT_EQ(folder_->weights("unix"), folder_->weights("plain"));
   const json kept = train("kept", "--data windows.txt --newlines keep");
   EXPECT_EQ(object("--from kept --data windows.txt").at("characters"), windows.size() - 1);
-  EXPECT_EQ(loss("kept"), kept.at("val_loss"));
   // A run of a version without the setting kept them.
   json config = folder_->json("kept/config.json");
   ASSERT_EQ(config.erase("newlines"), 1u);
   folder_->file("kept/config.json", config.dump());
   EXPECT_EQ(loss("kept"), kept.at("val_loss"));
-  EXPECT_EQ(folder_->object("train --config kept/config.json --quiet --out again").at("val_loss"),
-            kept.at("val_loss"));
   folder_->done("train --resume kept --steps 5 --quiet");
-  for (const std::string run : {"kept", "again"})
-    EXPECT_EQ(folder_->json(run + "/config.json").at("newlines"), "keep");
+  EXPECT_EQ(folder_->json("kept/config.json").at("newlines"), "keep");
 }
 
 TEST_F(EvalCommand, EvaluatesOnTheValidationFileOrPartOfTheRun) {
@@ -142,17 +124,14 @@ TEST_F(EvalCommand, EvaluatesOnTheValidationFileOrPartOfTheRun) {
   const json apart = train("apart", "--data first.txt --validation rest.txt");
   EXPECT_EQ(loss("apart"), apart.at("val_loss"));
   EXPECT_EQ(object("--from apart").at("characters"), all.size() - cut - 1);
-  EXPECT_NE(text("--from apart").find("rest.txt: "), std::string::npos);
+  expect_parts(text("--from apart"), {"rest.txt: "});
   const json part = train("part", "--validation-part 0.25");
   EXPECT_EQ(part.at("val_loss"), apart.at("val_loss"));
   EXPECT_EQ(loss("part"), apart.at("val_loss"));
   folder_->file("rest.txt", all);
-  const std::string hashes = folder_->json("apart/run.json")["data_sha256"];
-  const std::string changed = "the validation file is no longer the text of the run in apart";
-  expect_refusal(
-      kData, "--from apart",
-      {changed + ": its SHA-256 was " + hashes.substr(hashes.find('+') + 1) + ", it is now "});
-  folder_->expect_refusal("train --resume apart", kData, {changed});
+  for (const char* line : {"eval --from apart", "train --resume apart"})
+    folder_->expect_refusal(line, kData,
+                            {"the validation file is no longer the text of the run in apart"});
 }
 
 TEST_F(EvalCommand, ReportsWhatTheCacheTypeChanges) {

@@ -34,9 +34,6 @@ TEST_F(SampleCommand, PrintsThePromptAndItsContinuation) {
 
 TEST_F(SampleCommand, WithJsonPrintsOneObject) {
   const json result = object("--from run --tokens 12 --prompt 16");
-  EXPECT_EQ(keys_of(result),
-            (std::vector<std::string>{"cache_bytes", "cache_bytes_per_token", "ended_by",
-                                      "prefill_ms", "text", "tokens", "tokens_per_second"}));
   EXPECT_EQ(result.at("text").get<std::string>().size(), 12u);
   EXPECT_GT(result.at("tokens_per_second"), 0);
   EXPECT_GT(result.at("prefill_ms"), 0);
@@ -72,8 +69,8 @@ TEST_F(SampleCommand, RepeatsOnePromptInSeveralTextsAndSaysWhatEndedThem) {
   EXPECT_EQ(result.at("cache_bytes_per_token"), single.at("cache_bytes_per_token"));
   EXPECT_EQ(text(flags + " --repeat 3"),
             "--- 1\n16" + texts[0] + "\n--- 2\n16" + texts[1] + "\n--- 3\n16" + texts[2] + "\n");
-  const std::string stop = texts[0].substr(7, 4);  // the second text has it nowhere
-  const std::string ended = texts[0].substr(0, texts[0].find(stop) + 4);
+  const std::string stop = texts[0].substr(7, 4),  // the second text has it nowhere
+      ended = texts[0].substr(0, texts[0].find(stop) + 4);
   ASSERT_EQ(texts[1].find(stop), std::string::npos);
   const json stopped =
       object(flags + " --repeat 2", {"--stop", stop, "--stop", texts[1].substr(20)});
