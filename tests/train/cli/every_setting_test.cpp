@@ -112,17 +112,13 @@ TEST(EverySetting, OfAWordIsRefusedIfTheOthersOfItsLayerLeaveItWithoutEffect) {
   const auto said = [](const std::string& spec, const char* preset = "shakespeare") {
     return refusal(kTrainCommand, {"--attention", spec, "--preset", preset, "--print-config"});
   };
-  EXPECT_EQ(said("mha:canon-taps=9"),
-            "--canon-taps 9 in mha:canon-taps=9 has no effect with --canon off, which convolves "
-            "nothing; leave it out");
-  for (const char* spec : {"fox:rope-theta=5", "mha/fox:rope-theta=5"})
-    EXPECT_EQ(said(spec), "--rope-theta 5.0 in " + std::string(spec) +
+  expect_parts(said("mha:canon-taps=9"),
+               {"--canon-taps 9 in mha:canon-taps=9 has no effect with --canon off"});
+  for (const std::string spec : {"fox:rope-theta=5", "mha/fox:rope-theta=5"})
+    EXPECT_EQ(said(spec), "--rope-theta 5.0 in " + spec +
                               " rotates nothing: fox has no rotary positions; leave it out");
   for (const char* spec : {"mha:rope-theta=5", "mha:rope-dim=4"})
-    EXPECT_NE(said(spec, "nanogpt-cpu").find("rotates nothing with --positions learned"),
-              std::string::npos);
-  EXPECT_NE(said("v4:o-rank=4:output-projection=off:head-dim=32").find("projects nothing"),
-            std::string::npos);
+    expect_parts(said(spec, "nanogpt-cpu"), {"rotates nothing with --positions learned"});
   for (const char* spec : {"gta:rope-dim=4", "mla48+0"})  // the width of a cached row
     EXPECT_EQ(said(spec, "nanogpt-cpu"), "accepted");
   for (const char* spec :

@@ -82,9 +82,8 @@ const std::string kExploding =
 TEST(DivergingTraining, ThatHasNoNumbersToBeginWithIsNotToldToLowerItsLearningRate) {
   const TrainFolder folder;
   const std::string small = "--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0";
-  for (const auto& [flags, cause] : {std::pair(small, "--norm-epsilon"),
-                                     {small + " --lr 0", "--norm-epsilon"},
-                                     {"--score-scale 1e39", "--score-scale"}}) {
+  for (const auto& [flags, cause] :
+       {std::pair(small, "--norm-epsilon"), {"--score-scale 1e39", "--score-scale"}}) {
     const ProgramResult result = folder.train(flags + " --quiet --force --out run");
     expect_refusal(result, kDiverged, {"the loss became NaN at step 1; ", cause}, flags);
     expect_no_parts(result.err, {"lower", "--warmup", "--grad-clip"});

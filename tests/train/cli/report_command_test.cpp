@@ -24,11 +24,8 @@ TEST_F(ReportCommand, OfOneRunWritesThePage) {
   EXPECT_TRUE(out.ends_with("report one/report.html\n")) << out;
   const std::string title = "<h1>Training run: a</h1>";
   expect_parts(folder_->contents("one/report.html"), {title});
-  for (const char* words : {"--from a --out page.html", "--out page.html a"}) {
-    EXPECT_TRUE(text(words).ends_with("report page.html\n")) << words;
-    expect_parts(folder_->contents("page.html"), {title});
-    std::filesystem::remove(*folder_ / "page.html");
-  }
+  EXPECT_TRUE(text("--out page.html a").ends_with("report page.html\n"));
+  expect_parts(folder_->contents("page.html"), {title});
 }
 
 TEST_F(ReportCommand, PrintsTheCurveOfARun) {
@@ -41,7 +38,6 @@ TEST_F(ReportCommand, PrintsTheCurveOfARun) {
     EXPECT_EQ(is.contains("val_loss"), was.contains("val_loss"));
   }
   EXPECT_EQ(run.at("val_loss"), run.at("curve").at(3).at("val_loss"));
-  EXPECT_GT(run.at("params"), 0);
 }
 
 TEST_F(ReportCommand, PrintsRunsForPrograms) {
@@ -67,23 +63,20 @@ TEST_F(ReportCommand, LeavesColumnsOutOfANarrowTable) {
 
 TEST_F(ReportCommand, NamesTheFileAndLineThatIsDamaged) {
   folder_->copy("a", "damaged");
-  const auto expect_named = [](const std::string& file, const std::string& content,
-                               const std::string& said) {
-    folder_->file("damaged/" + file, content);
-    const bool results = file == "other.json";
-    expect_refusal(kData, results ? "damaged/other.json" : "damaged", {said});
-  };
-  const std::string metrics = "damaged/metrics.jsonl";
-  expect_named("metrics.jsonl",
-               R"({"step":1,"loss":3,"lr":1,"grad_norm":1})"
-               "\n{\"step\":2}\n",
-               metrics + ", line 2, is damaged");
-  expect_named("metrics.jsonl", "{\"step\":1,\"lo", metrics + " has no whole line");
-  expect_named("metrics.jsonl", "", "continue it by --resume damaged");
-  for (const char* content : {"{", "[]", "{\"steps\": \"none\"}"})
-    expect_named("config.json", content, "damaged/config.json: ");
-  for (const char* content : {"{", "[]", "{}", "{\"variants\": []}", "{\"runs\": []}"})
-    expect_named("other.json", content, "damaged/other.json: ");
+  const std::string line = R"({"step":1,"loss":3,"lr":1,"grad_norm":1})";
+  for (const auto& [content, said] :
+       {std::pair{line + "\n{\"step\":2}\n", "damaged/metrics.jsonl, line 2, is damaged"},
+        {line, "damaged/metrics.jsonl has no whole line"},
+        {"", "continue it by --resume damaged"}}) {
+    folder_->file("damaged/metrics.jsonl", content);
+    expect_refusal(kData, "damaged", {said});
+  }
+  folder_->file("damaged/config.json", "{\"steps\": \"none\"}");
+  expect_refusal(kData, "damaged", {"damaged/config.json: "});
+  for (const char* content : {"{", "[]", "{}", "{\"variants\": []}", "{\"runs\": []}"}) {
+    folder_->file("damaged/other.json", content);
+    expect_refusal(kData, "damaged/other.json", {"damaged/other.json: "});
+  }
 }
 
 TEST_F(ReportCommand, ShowsARunThatIsGoingOnAndReadsNoWeights) {
@@ -102,14 +95,13 @@ TEST_F(ReportCommand, ShowsARunThatIsGoingOnAndReadsNoWeights) {
 }
 
 TEST_F(ReportCommand, ShowsResultsOfEarlierVersionsBesideRuns) {
-  const std::string kept = HEADCOUNT_FIXTURE_FOLDER "/../bench/results/";
-  const std::string files = kept + "mqar_bytes.json " + kept + "shakespeare_looks.json";
-  const std::string verdict = "mqa is enough";
+  const std::string kept = HEADCOUNT_FIXTURE_FOLDER "/../bench/results/",
+                    files = kept + "mqar_bytes.json " + kept + "shakespeare_looks.json";
   expect_parts(text(files + " a --out beside"),
-               {"verdict: " + verdict + ": 262 B of KV cache per token"});
+               {"verdict: mqa is enough: 262 B of KV cache per token"});
   expect_parts(folder_->contents("beside/report.html"),
                {"<h2>Training run: a</h2>", "<h2>13 attentions compared</h2>",
-                "<strong>Verdict:</strong> " + verdict, "502 B of KV cache"});
+                "<strong>Verdict:</strong> mqa is enough", "502 B of KV cache"});
   expect_parts(text(kept + "mqar_bytes.json --format csv"), {"attention,", "\nmqa,"});
 }
 
