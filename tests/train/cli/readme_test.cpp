@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <regex>
 
-#include "autograd/base/text.h"
 #include "nn/attention/kind.h"
 #include "train/cli/commands.h"
 #include "train/run_program.h"
@@ -199,40 +198,12 @@ TEST(Readme, NamesEachAttentionInATable) {
     expect_parts(names, {"`" + std::string(kind->name) + "`"});
 }
 
-// Lines of text fit a terminal. Tables, links and code do as they must.
-TEST(Readme, ItsLinesAreShort) {
-  for (const Page& page : pages()) {
-    for (const Block& block : blocks(page.text)) {
-      for (const std::string& line : lines_of(block.text)) {
-        const bool free =
-            !block.fence.empty() || line.starts_with("|") || line.find("](") != std::string::npos;
-        EXPECT_TRUE(free || decode_utf8(line, "a page").size() <= 110) << page.path << ": " << line;
-      }
-    }
-  }
-}
-
 // The C++ blocks of the tutorial, one below the other, are the attention that tests build.
 TEST(Readme, ItsTutorialShowsTheAttentionThatTestsBuild) {
   std::string shown;
   for (const Block& block : blocks(file_contents(kRoot / "nn/attention/README.md")))
     if (block.fence == "```cpp") shown += block.text;
   EXPECT_EQ(shown, file_contents(kRoot / "tests/nn/own_attention.cpp"));
-}
-
-// Steps of the workflows call scripts of this tree, which may be run.
-TEST(Workflows, CallScriptsThatThereAre) {
-  std::size_t found = 0;
-  for (const char* const name : {"ci.yml", "page.yml"}) {
-    const std::string text = file_contents(kRoot / ".github/workflows" / name);
-    const std::regex step(R"(\n *- run: (?:.* )?([\w.-]+/[\w./-]+)\n)");
-    for (const std::smatch& script : matches(text, step)) {
-      const fs::perms may = fs::status(kRoot / script.str(1)).permissions();
-      EXPECT_NE(may & fs::perms::owner_exec, fs::perms::none) << script.str();
-      ++found;
-    }
-  }
-  EXPECT_EQ(found, 4u);
 }
 
 }  // namespace
