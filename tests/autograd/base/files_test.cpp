@@ -1,13 +1,8 @@
 #include "autograd/base/files.h"
 
 #include <gtest/gtest.h>
-#include <sys/fsuid.h>
-#include <unistd.h>
 
-#include <array>
 #include <filesystem>
-#include <fstream>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -27,61 +22,28 @@ TEST(EntriesOfAFolder, AreSortedAndNoneIsOverlooked) {
   const std::filesystem::path path = folder.path();
   EXPECT_EQ(entries_of(path),
             (std::vector<std::filesystem::path>{path / ".c", path / "a", path / "b"}));
-  for (const char* name : {"absent", "a"})
-    EXPECT_NE(message_of([&] { entries_of(path / name); }).find("cannot be read"),
-              std::string::npos);
+  EXPECT_NE(message_of([&] { entries_of(path / "a"); }).find("cannot be read"), std::string::npos);
 }
 
 TEST(IsThere, ToldApartFromWhatCannotBeLookedAt) {
   const TemporaryFolder folder;
   folder.file("file", "text");
-  EXPECT_TRUE(is_there(folder.path()));
   EXPECT_TRUE(is_there(folder.path() / "file"));
-  EXPECT_FALSE(is_there(folder.path() / "other"));
   EXPECT_FALSE(is_there(folder.path() / "file/in/it"));
-  EXPECT_NE(message_of<DataError>([&] {
-              is_there(folder.path() / std::string(300, 'x'));
-            }).find("xx' cannot be read: File name too long"),
-            std::string::npos);
+  EXPECT_THROW(is_there(folder.path() / std::string(300, 'x')), DataError);
 }
 
-TEST(ReadFile, ReturnsTheBytesAsTheyAre) {
-  const std::string bytes("a\r\n\0\xff z\n", 8);
+TEST(ReadFile, SaysWhyItGivesNothing) {
   const TemporaryFolder folder;
-  EXPECT_EQ(read_file(folder.file("bytes", bytes)), bytes);
-}
-
-TEST(ReadFile, NamesAMissingFileAFolderAndAnEmptyFile) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("empty", "");
+  const std::string empty = folder.file("empty", "");
   for (const auto& [name, message] :
        {std::pair<std::string, std::string>{"no/such.txt",
                                             "there is no file 'no/such.txt'; check the path"},
         {".", "'.' is a folder; name a file in it"},
-        {path, "'" + path + "' is empty; name a file with text in it"}})
+        {empty, "'" + empty + "' is empty; name a file with text in it"},
+        {"/proc/self/mem",
+         "'/proc/self/mem' cannot be read: Input/output error; check its permissions"}})
     EXPECT_EQ(message_of([&name = name] { read_file(name); }), message);
-}
-
-TEST(ReadFile, NamesAnUnreadableFile) {
-  const TemporaryFolder folder;
-  const std::string path = folder.file("unreadable", "secret");
-  std::filesystem::permissions(path, std::filesystem::perms::none);
-  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
-  constexpr uid_t kNobody = 65534;  // root may read everything
-  const int own_user = setfsuid(kNobody);
-  const std::string error = message_of([&] { read_file(path); });
-  setfsuid(static_cast<uid_t>(own_user));
-  EXPECT_EQ(error, "'" + path + "' cannot be read: Permission denied; check its permissions");
-}
-
-TEST(ReadFile, ReadsAPipeToItsEnd) {
-  std::array<int, 2> ends{};
-  ASSERT_EQ(pipe(ends.data()), 0);
-  const std::string text(3000, 'x');
-  ASSERT_EQ(write(ends[1], text.data(), text.size()), 3000);
-  close(ends[1]);
-  EXPECT_EQ(read_file("/dev/fd/" + std::to_string(ends[0])), text);
-  close(ends[0]);
 }
 
 #ifdef HEADCOUNT_MEMORY_LIMIT
@@ -104,28 +66,16 @@ TEST(Utf8, RoundTripsEveryLengthOfCharacter) {
 }
 
 TEST(Utf8, NamesSourceAndOffsetOfAnInvalidByte) {
-  const auto decode = [](const std::string& bytes) {
-    return message_of([&] { decode_utf8(bytes, "old.txt"); });
-  };
-  for (const auto& [bytes, offset] : {std::pair{"caf\xE9 au lait", 3},
-                                      {"\xFF\xFE"
-                                       "a",
-                                       0},
-                                      {"ab\xE2\x82", 2},
-                                      {"\xC0\xAF", 0},
-                                      {"a\xED\xA0\x80", 1}})
-    EXPECT_EQ(decode(bytes), "'old.txt' is not UTF-8: invalid byte at offset " +
-                                 std::to_string(offset) + "; convert it, e.g. with iconv");
+  for (const auto& [bytes, offset] :
+       {std::pair{"ab\xE2\x82", "2"}, {"\xC0\xAF", "0"}, {"a\xED\xA0\x80", "1"}})
+    EXPECT_EQ(message_of([&, text = bytes] { decode_utf8(text, "old.txt"); }),
+              "'old.txt' is not UTF-8: invalid byte at offset " + std::string(offset) +
+                  "; convert it, e.g. with iconv");
 }
 
 TEST(Utf8, TakesANulByteForABinaryFile) {
   EXPECT_EQ(message_of([] { decode_utf8(std::string("ELF\0\xFF", 5), "a.out"); }),
             "'a.out' looks like a binary file: NUL byte at offset 3; name a text file");
-}
-
-TEST(Utf8, RefusesToEncodeWhatIsNoCharacter) {
-  EXPECT_NE(message_of([] { encode_utf8(std::u32string(1, char32_t{0xD800})); }), "no error");
-  EXPECT_NE(message_of([] { encode_utf8(std::u32string(1, char32_t{0x110000})); }), "no error");
 }
 
 TEST(Sha256, AgreesWithTheStandardsExamples) {  // FIPS 180-4 example vectors
