@@ -55,17 +55,6 @@ TEST(Arena, KeepsItsMemoryForTheNextEqualStep) {
   EXPECT_EQ(arena.heap_allocations(), before);
 }
 
-TEST(Arena, GrowsForALargerStep) {
-  Arena arena;
-  arena.take(100);
-  arena.reset();
-  arena.take(1000000);
-  arena.reset();
-  const std::size_t before = arena.heap_allocations();
-  arena.take(1000000);
-  EXPECT_EQ(arena.heap_allocations(), before) << "the next step as large has room";
-}
-
 TEST(BufferPool, GivesTheSmallestOfWhatWasGivenBackThatFits) {
   BufferPool pool;
   Real* const large = pool.take(5000);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "autograd/ops.h"
@@ -30,25 +29,6 @@ TEST(Parameters, OfEqualNamesStartEqualWhateverElseThereIs) {
   const Values before = copy(small.value(alone));
   small.initialize(5);
   EXPECT_NE(copy(small.value(alone)), before) << "another seed";
-}
-
-TEST(Parameters, StartAsTheirInitializerSays) {
-  ParameterStore store;
-  const ParameterId normal = store.add("normal", {200, 100}, Initializer::normal(0.02));
-  const ParameterId ones = store.add("ones", {3}, Initializer::ones());
-  const ParameterId zeros = store.add("zeros", {3}, Initializer::zeros());
-  store.allocate();
-  store.initialize(1);
-  double sum = 0, squares = 0;
-  for (const Real x : store.value(normal)) {
-    sum += static_cast<double>(x);
-    squares += static_cast<double>(x) * static_cast<double>(x);
-  }
-  // Five standard errors of the mean and of the variance of 20000 numbers.
-  EXPECT_NEAR(sum / 20000, 0, 5 * 0.02 / std::sqrt(20000.0));
-  EXPECT_NEAR(squares / 20000, 4e-4, 5 * 4e-4 * std::sqrt(2 / 20000.0));
-  EXPECT_EQ(copy(store.value(ones)), Values(3, 1));
-  EXPECT_EQ(copy(store.value(zeros)), Values(3, 0));
 }
 
 TEST(Parameters, AreFoundByNameAndRefusedBeforeTheyHaveMemory) {
@@ -84,31 +64,6 @@ TEST(Parameters, LieInOneBufferWithZerosBetween) {
   EXPECT_EQ(store.complete_gradients().size(), store.all_values().size());
 }
 
-TEST(ParameterStore, TellsWhichParametersARangeOfTheBuffersHolds) {
-  ParameterStore store;
-  const ParameterId a = store.add("a", {3}, Initializer::ones());
-  store.add("none", {0}, Initializer::ones());
-  const ParameterId b = store.add("b", {40}, Initializer::ones());
-  store.allocate();
-  const Index all = std::ssize(store.all_values());
-  const Index b_first = store.value(b).data() - store.all_values().data();
-  using Slice = std::tuple<std::size_t, Index, Index>;
-  const auto slices = [&](Index begin, Index end) {
-    std::vector<Slice> result;
-    store.for_slices(begin, end, [&](ParameterId id, Index first, Index last) {
-      result.emplace_back(id.index, first, last);
-    });
-    return result;
-  };
-  const Slice whole_a{a.index, 0, 3}, whole_b{b.index, b_first, b_first + 40};
-  EXPECT_EQ(slices(0, all), (std::vector<Slice>{whole_a, whole_b}));
-  EXPECT_EQ(slices(1, 2), (std::vector<Slice>{{a.index, 1, 2}}));
-  EXPECT_EQ(slices(3, b_first), std::vector<Slice>{}) << "padding";
-  EXPECT_EQ(slices(b_first + 5, all), (std::vector<Slice>{{b.index, b_first + 5, b_first + 40}}));
-  EXPECT_EQ(slices(2, b_first + 1),
-            (std::vector<Slice>{{a.index, 2, 3}, {b.index, b_first, b_first + 1}}));
-}
-
 // Gradients of sum(w * x) with respect to w: x each time.
 class ParameterGradients : public testing::Test {
  protected:
@@ -142,16 +97,6 @@ TEST_F(ParameterGradients, AddUpOverSeveralPassesAndBeginAnewOnceCleared) {
   EXPECT_EQ(copy(store.gradient(used)), (Values{3, 6}));
 }
 
-TEST_F(ParameterGradients, AreNotChangedByReadingThem) {
-  backward(1);
-  store.clear_gradients();
-  tape.reset();
-  const Var w = tape.parameter(used);
-  EXPECT_TRUE(std::as_const(store).gradient(used).empty());
-  EXPECT_TRUE(w.gradient().empty());
-  EXPECT_TRUE(store.gradient(used).empty()) << "reading must not make one";
-}
-
 TEST_F(ParameterGradients, AreZeroWhereNoneArrivedOnceCompleted) {
   backward(1, std::numeric_limits<Real>::quiet_NaN());
   store.clear_gradients();
@@ -161,31 +106,6 @@ TEST_F(ParameterGradients, AreZeroWhereNoneArrivedOnceCompleted) {
   backward(2);
   EXPECT_EQ(store.complete_gradients().data(), store.gradient(used).data());
   EXPECT_EQ(copy(store.gradient(used)), (Values{2, 4})) << "what arrived stays";
-}
-
-TEST_F(ParameterGradients, AreCollectedWhereTheTapeIsTold) {
-  Gradients others(store);
-  tape.collect_gradients_in(others);
-  backward(3);
-  backward(4);
-  EXPECT_EQ(copy(store.gradient(others, used)), (Values{7, 14}));
-  EXPECT_TRUE(store.gradient(others, unused).empty());
-  EXPECT_TRUE(store.gradient(used).empty());
-  const std::span<const Real> all = store.complete_gradients(others);
-  EXPECT_EQ(all.size(), store.all_values().size());
-  EXPECT_EQ(std::accumulate(all.begin(), all.end(), Real{0}), 7 + 14);
-  others.clear();
-  backward(5);
-  EXPECT_EQ(store.gradient(others, used)[0], 5) << "assigned, not added";
-}
-
-TEST_F(ParameterGradients, OfAParameterUsedTwiceIsTheSum) {
-  tape.reset();
-  const Var w = tape.parameter(used), again = tape.parameter(used);
-  const Values x = {3, 4};
-  tape.backward(w * tape.constant({2}, x) + again);
-  EXPECT_EQ(copy(store.gradient(used)), (Values{4, 5}));
-  EXPECT_EQ(copy(w.gradient()), copy(again.gradient()));
 }
 
 TEST_F(ParameterGradients, AreNotComputedOnATapeOfAConstStore) {
