@@ -64,21 +64,5 @@ TEST(Attention, DoesNotHideANaN) {
   }
 }
 
-TEST(Attention, AddsItsStatisticsAndKeepsWeightsWhereAsked) {
-  AttentionStats stats;
-  Tape tape;
-  const Var x = tape.constant({1, 5, 2, 3}, normal_values("x", 0, 30));
-  attention(x, x, x, {.stats = &stats});
-  const double entropy = stats.entropy_sum;
-  EXPECT_GT(entropy, 0);
-  EXPECT_EQ(stats.rows, 2 * 5);
-  EXPECT_TRUE(stats.weights.empty());
-  stats.keeps_weights = true;
-  attention(x, x, x, {.stats = &stats});
-  EXPECT_NEAR(stats.entropy_sum, 2 * entropy, 1e-6);
-  EXPECT_EQ(stats.rows, 4 * 5);
-  EXPECT_EQ(stats.weights.size(), 2u * 5 * 5);
-}
-
 }  // namespace
 }  // namespace headcount

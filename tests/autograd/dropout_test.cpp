@@ -71,22 +71,5 @@ TEST_F(DropoutOp, DrawsAnewForEachOpStepAndSeedAndTheSameForTheSame) {
   EXPECT_EQ(multipliers(Real{0.5}), later) << "the same streams after a reset";
 }
 
-// A tape has the probability of its training, so that no layer has to know it.
-TEST(DropoutOfATape, IsThatOfAttentionUnlessItIsGivenAnother) {
-  const auto attended = [](Real of_tape, std::optional<Real> given) {
-    Tape tape;
-    tape.set_training(true, of_tape);
-    tape.set_random(3, 1);
-    Values values(2 * 8 * 4);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<Real>(i % 7);
-    const Var x = tape.constant({1, 8, 2, 4}, values);
-    return copy(attention(x, x, x, {.dropout = given}).value());
-  };
-  const Real half{0.5};
-  EXPECT_EQ(attended(half, {}), attended(0, half));
-  EXPECT_EQ(attended(half, Real{0}), attended(0, {}));
-  EXPECT_NE(attended(half, {}), attended(0, {}));
-}
-
 }  // namespace
 }  // namespace headcount

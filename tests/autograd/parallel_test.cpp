@@ -46,20 +46,6 @@ TEST(Threads, AreOneWithoutOpenMP) {
 }
 #endif
 
-TEST(Threads, DoNotMoveTheBordersOfChunks) {
-  for (const int count : {1, 2, 7}) {
-    set_threads(count);
-    std::vector<std::pair<Index, Index>> borders(4);
-    parallel_chunks(100, 30, [&](Index begin, Index end) {
-      borders.at(static_cast<std::size_t>(begin / 30)) = {begin, end};
-    });
-    EXPECT_EQ(borders,
-              (std::vector<std::pair<Index, Index>>{{0, 30}, {30, 60}, {60, 90}, {90, 100}}))
-        << count << " threads";
-  }
-  set_threads(0);
-}
-
 class Tasks : public testing::TestWithParam<int> {
  protected:
   void SetUp() override { set_threads(GetParam()); }
