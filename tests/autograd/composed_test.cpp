@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <array>
+#include <limits>
+
 #include "autograd/any_attention.h"
 #include "autograd/any_size.h"
 #include "autograd/compositions.h"
@@ -81,6 +84,36 @@ TEST(ComposedAttention, AnyOptionsAndShapes) {
 
 TEST(ComposedAttention, LengthsOfSeveralTiles) {
   EXPECT_TRUE(rc::check([] { attentions_agree(60, 140); }));
+}
+
+// The state decays at once, even where sums of gates would overflow, or never, or by channel, and
+// takes in nothing of a value or all of it.
+TEST(ComposedDeltaRule, TheEndsOfItsGates) {
+  constexpr Real kInfinity = std::numeric_limits<Real>::infinity(), kHuge{-3e38};
+  const auto rule = [](Tape&, Inputs x) { return gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); };
+  const auto composed = [](Tape&, Inputs x) {
+    return composed_gated_delta_rule(x[0], x[1], x[2], x[3], x[4]);
+  };
+  for (const Values& g : {Values{-200},
+                          {Real{-1e-6}},
+                          {0},
+                          {-200, 0, Real{-1e-6}, -30},
+                          {kHuge},
+                          {-kInfinity},
+                          {-kInfinity, -1, kHuge, -kInfinity}}) {
+    for (const Real beta : {Real{0}, Real{1}}) {
+      const Shape keys = {1, 70, 1, 4}, betas = {1, 70, 1};
+      const Shape gates = g.size() > 1 ? keys : betas;
+      auto inputs =
+          normal_inputs("ends", std::array<Shape, 5>{keys, keys, {1, 70, 1, 3}, gates, betas});
+      for (Real& k : inputs[1].values) k *= Real{0.3};
+      for (std::size_t i = 0; i < inputs[3].values.size(); ++i)
+        inputs[3].values[i] = g[i % g.size()];
+      inputs[4].values.assign(70, beta);
+      EXPECT_LT(difference(evaluate(rule, inputs), evaluate(composed, inputs)), kComposedTolerance)
+          << "g " << g.front() << " of " << g.size() << ", beta " << beta;
+    }
+  }
 }
 
 // One query that comes after many tokens; blocks longer than the text; fewer rows than there are

@@ -130,26 +130,19 @@ Var composed_arithmetic(Op op, Var a, Var b) {
   Tape& tape = *a.tape;
   const Index count = a.shape().size();
   const Var y = tape.record(op, a.shape(), {a, b});
-  for (Index i = 0; i < count; ++i) {
-    const Real u = tape.value(a)[i], v = tape.value(b)[i];
-    tape.value(y)[i] = op == Op::add        ? u + v
-                       : op == Op::subtract ? u - v
-                       : op == Op::multiply ? u * v
-                                            : u / v;
-  }
+  // y and its derivatives with respect to a and b.
+  const auto at = [=](Tape& t, Index i) -> std::array<Real, 3> {
+    const Real u = t.value(a)[i], v = t.value(b)[i];
+    if (op == Op::add) return {u + v, 1, 1};
+    if (op == Op::subtract) return {u - v, 1, -1};
+    if (op == Op::multiply) return {u * v, v, u};
+    return {u / v, 1 / v, -u / (v * v)};
+  };
+  for (Index i = 0; i < count; ++i) tape.value(y)[i] = at(tape, i)[0];
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    const bool product = op == Op::multiply, ratio = op == Op::divide;
-    if (const GradientSink da = t.gradient_sink(a)) {
-      for (Index i = 0; i < count; ++i) {
-        const Real v = t.value(b)[i];
-        da.put(i, dy[i] * (product ? v : ratio ? 1 / v : 1));
-      }
-    }
-    if (const GradientSink db = t.gradient_sink(b)) {
-      for (Index i = 0; i < count; ++i) {
-        const Real u = t.value(a)[i], v = t.value(b)[i];
-        db.put(i, dy[i] * (product ? u : ratio ? -u / (v * v) : op == Op::add ? 1 : -1));
-      }
+    for (const std::size_t input : {1U, 2U}) {
+      const GradientSink dx = t.gradient_sink(input == 1 ? a : b);
+      for (Index i = 0; dx && i < count; ++i) dx.put(i, dy[i] * at(t, i)[input]);
     }
   });
   return y;
@@ -350,7 +343,7 @@ Var composed_causal_convolution(Var x, Var weight, Index first, Skip skip, Index
   return y;
 }
 
-Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state) {
+Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta) {
   Tape& tape = *q.tape;
   const Index batch = v.shape()[0], length = v.shape()[1], heads = v.shape()[2];
   const Index dk = q.shape()[3], dv = v.shape()[3], queries_per_key = heads / q.shape()[2];
@@ -377,7 +370,6 @@ Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Re
     const Var out = reshape(matrix_product(transpose(query, 2, 3), s), {batch, heads * dv});
     y = y ? concat(*y, out) : out;
   }
-  if (!state.empty()) std::ranges::copy(s.value(), state.begin());
   return reshape(*y, {batch, length, heads, dv});
 }
 

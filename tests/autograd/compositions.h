@@ -69,9 +69,8 @@ std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias);
 /// Causal convolution: sum over the taps, each times the input that many tokens earlier; of these
 /// sums the last `tokens`.
 Var composed_causal_convolution(Var x, Var weight, Index first, Skip skip, Index tokens);
-/// Gated delta rule, token by token, from a state of zeros. The last state [B, H, Dk, Dv] is stored
-/// in `state` if that is not empty.
-Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state);
+/// Gated delta rule, token by token, from a state of zeros.
+Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta);
 /// Picks by a stable sort of the scores that a query sees, from products of all heads, [B, T, I,
 /// R]. The lists live as long as the tape's step.
 Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& sizes);

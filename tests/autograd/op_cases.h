@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "autograd/finite_differences.h"
@@ -30,15 +29,11 @@ struct OpCase {
 
 /// An op with cases, with options and sizes as they are drawn.
 OpCase any_case(Op op, CaseSize size, const Draw& any);
-/// Cases that a generator draws with a fixed seed; none for an op that needs none.
+/// Cases that a generator draws with a fixed seed.
 std::vector<OpCase> op_cases(Op op, CaseSize size);
 
-/// Reason why an op that computes nothing has no cases, with what checks it instead; empty if the
-/// op needs cases.
-std::string_view checked_without_cases(Op op);
-
-/// Every op there is, and those that have cases.
-std::vector<Op> all_ops();
+/// Every op that computes something of its inputs: none of leaves, parameters (GradientParameters
+/// checks a store's) and copies of cached rows.
 std::vector<Op> ops_with_cases();
 
 }  // namespace headcount
