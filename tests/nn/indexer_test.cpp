@@ -8,16 +8,11 @@
 namespace headcount {
 namespace {
 
-struct Indexed {
-  const char* kind;
-  Index first_left_out;  // token that sees more rows than it reads
-};
-
-// A token reads three rows: of two tokens each in csa, of one in dsa.
-class AnIndexer : public testing::TestWithParam<Indexed> {
+class AnIndexer : public testing::TestWithParam<const char*> {
  protected:
+  // A token reads `topk` rows: of two tokens each in csa, of one in dsa.
   static LayerConfig config(double index_loss, Index topk = 3) {
-    LayerConfig config = small_config(GetParam().kind);
+    LayerConfig config = small_config(GetParam());
     config.max_positions = 20;
     set(config, "index-topk", topk);
     if (config.kind == "csa") {
@@ -29,8 +24,8 @@ class AnIndexer : public testing::TestWithParam<Indexed> {
   }
   const Values x = normal_values(0, 20 * 12);
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, AnIndexer, testing::Values(Indexed{"csa", 7}, Indexed{"dsa", 3}),
-                         [](const auto& kind) { return std::string(kind.param.kind); });
+INSTANTIATE_TEST_SUITE_P(Kinds, AnIndexer, testing::Values("csa", "dsa"),
+                         [](const auto& kind) { return std::string(kind.param); });
 
 // Loss of the layer's indexer, of which it computes the gradients, too.
 double index_loss_of(Layer& layer, const Values& x, Values* of_input = nullptr) {
@@ -71,45 +66,11 @@ TEST_P(AnIndexer, IsTrainedByItsLossAloneWhichTrainsNothingElse) {
   expect_trained(layer, false, true);
 }
 
-TEST_P(AnIndexer, LearnsToScoreRowsAsAttentionWeighsThem) {
-  Layer layer(config(1));
-  const double before = index_loss_of(layer, x);
-  for (int step = 0; step < 300; ++step) {
-    for (std::size_t i = 0; i < layer.store.size(); ++i) {
-      const std::span<Real> value = layer.store.value({i});
-      const std::span<const Real> gradient = layer.store.gradient({i});
-      for (std::size_t j = 0; j < gradient.size(); ++j) value[j] -= Real{0.5} * gradient[j];
-    }
-    index_loss_of(layer, x);
-  }
-  EXPECT_LT(index_loss_of(layer, x), before * 0.7);
-}
-
 // A choice of more rows than there are is one of all of them, in memory and in the loss.
-TEST_P(AnIndexer, ChangesOutputsWhereRowsAreLeftOutAndMayPickMoreThanThereAre) {
+TEST_P(AnIndexer, MayPickMoreRowsThanThereAre) {
   Layer of_all(config(1, 20)), of_more(config(1, std::numeric_limits<std::int32_t>::max()));
-  const Values picked = Layer(config(1)).forward(x, 1), whole = of_all.forward(x, 1);
-  EXPECT_TRUE(
-      std::equal(picked.begin(), picked.begin() + GetParam().first_left_out * 12, whole.begin()));
-  EXPECT_NE(picked, whole);
   EXPECT_EQ(index_loss_of(of_more, x), index_loss_of(of_all, x));
-  EXPECT_EQ(of_more.forward(x, 1), whole);
-}
-
-// Three tokens of three are read, whatever their scores.
-TEST(IndexerOfDsa, LeavesOutTokensBeyondAWindow) {
-  const Values x = normal_values(0, 20 * 12);
-  for (const Index window : {3, 5}) {
-    const auto outputs = [&](Index topk) {
-      LayerConfig config = small_config("dsa");
-      config.max_positions = 20;
-      set(config, "index-topk", topk);
-      set(config, "window", window);
-      return Layer(config).forward(x, 1);
-    };
-    const double change = difference(outputs(3), outputs(20));
-    EXPECT_EQ(change < kRounding, window == 3) << change;
-  }
+  EXPECT_EQ(of_more.forward(x, 1), of_all.forward(x, 1));
 }
 
 }  // namespace
