@@ -1,11 +1,14 @@
-// Names, defaults, cache sizes and impossible shapes of attentions, known without building layers.
+// Defaults, cache sizes, impossible shapes and notes of attentions, known without building layers.
 #include <gtest/gtest.h>
 
-#include <set>
-#include <tuple>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "autograd/base/text.h"
-#include "nn/attention/attention.h"
+#include "nn/attention/costs.h"
 #include "nn/layer_config.h"
 #include "support/message_of.h"
 
@@ -37,44 +40,22 @@ std::string error_of(const LayerConfig& config) {
   return message_of<ShapeError>([&] { resolved(config); });
 }
 
-TEST(AttentionRegistry, NamesAreUniqueAndFindTheirKind) {
-  std::set<std::string_view> names;
-  for (const AttentionKind* kind : attention_kinds()) {
-    EXPECT_TRUE(names.insert(kind->name).second) << kind->name;
-    EXPECT_EQ(&attention_kind(kind->name), kind);
-    EXPECT_FALSE(kind->summary.empty()) << kind->name;
-  }
-  for (const char* const known : {"mha", "mqa", "gqa", "mfa", "gta", "mla", "dsa", "tpa",
-                                  "latent-bias", "fox", "v4", "hca", "csa", "delta", "kda"}) {
-    EXPECT_TRUE(names.contains(known)) << known;
-  }
-}
-
 // KV heads are all, one or half of the heads. MFA's one head of 64 keeps as much as two of 32; TPA
 // has 6 : 2 products as in its paper.
 TEST(AttentionDefaults, FollowFromTheHeadsAndTheWidth) {
-  for (const auto& [kind, name, value] :
-       std::vector<std::tuple<const char*, const char*, Index>>{{"mla", "nope-dim", 32},
-                                                                {"mla", "v-dim", 32},
-                                                                {"mla", "rope-dim", 16},
-                                                                {"mla", "q-rank", 0},
-                                                                {"mla", "kv-rank", 48},
-                                                                {"mla", "latent-norm", 1},
-                                                                {"mfa", "q-rank", 64},
-                                                                {"gta", "kv-heads", 2},
-                                                                {"gta", "rope-dim", 16},
-                                                                {"tpa", "kv-factors", 2},
-                                                                {"tpa", "q-factors", 6},
-                                                                {"mha", "rope-dim", 32},
-                                                                {"mqa", "rope-dim", 32},
-                                                                {"gqa", "rope-dim", 32},
-                                                                {"gqa", "kv-heads", 2}})
-    EXPECT_EQ(get(resolved(of_kind(kind, 4, 128)), name), value) << kind << " " << name;
-  EXPECT_EQ(resolved(of_kind("mha", 4, 128)).head_dim, 32);
-  EXPECT_EQ(resolved(of_kind("mfa", 4, 128)).head_dim, 64);
-  LayerConfig given = of_kind("mha", 8, 250);
-  set(given, "head-dim", 20);
-  EXPECT_EQ(resolved(given).head_dim, 20);
+  for (const auto& [kind, expected] :
+       {std::pair{"mla", R"({"nope-dim": 32, "v-dim": 32, "rope-dim": 16, "q-rank": 0,
+                             "kv-rank": 48, "latent-norm": "on"})"},
+        {"mfa", R"({"head-dim": 64, "q-rank": 64})"},
+        {"gta", R"({"kv-heads": 2, "rope-dim": 16})"},
+        {"tpa", R"({"kv-factors": 2, "q-factors": 6})"},
+        {"mha", R"({"head-dim": 32, "rope-dim": 32})"},
+        {"gqa", R"({"kv-heads": 2, "rope-dim": 32})"}}) {
+    nlohmann::json values = resolved(of_kind(kind, 4, 128)).values();
+    const nlohmann::json as_expected = nlohmann::json::parse(expected);
+    for (const auto& [name, value] : as_expected.items())
+      EXPECT_EQ(values[name], value) << kind << " " << name;
+  }
 }
 
 TEST(AttentionDefaults, MlaCachesAsMuchAsMqa) {
@@ -105,18 +86,18 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
 }
 
 TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
+  LayerConfig odd_without_rotation = of_kind("mha", 3, 15);
+  odd_without_rotation.rotary = false;
   for (const auto& [config, expected] :
-       {std::pair{of_kind("mha", 3), "`heads` 3 does not divide `dim` 256"},
-        {of_kind("mqa", 3), "`heads` 3 does not divide `dim` 256"},
+       {std::pair{odd_without_rotation, "no error"},
+        {of_kind("mha", 3), "`heads` 3 does not divide `dim` 256"},
         {of_kind("mla", 3), "`heads` 3 does not divide `dim` 256"},
         {of_word("gqa:kv-heads=3"), "`kv-heads` 3 does not divide `heads` 8"},
         {of_word("gqa:kv-heads=16"), "`kv-heads` 16 does not divide `heads` 8"},
         {of_word("gta:kv-heads=3"), "`kv-heads` 3 does not divide `heads` 8"},
         {of_word("fox:kv-heads=3"), "`kv-heads` 3 does not divide `heads` 8"},
-        {of_kind("gqa", 5, 50), "`kv-heads`"},
+        {of_kind("gqa", 5, 50), "`heads` 5 is odd; give `kv-heads`"},
         {of_kind("mha", 3, 15), "`head-dim`, which is 5"},
-        {of_kind("mqa", 3, 15), "`head-dim`, which is 5"},
-        {of_kind("gqa", 4, 20), "`head-dim`, which is 5"},
         {of_kind("latent-bias", 3, 15), "`head-dim`, which is 5"},
         {of_kind("tpa", 4, 20), "`head-dim`, which is 5"},
         {of_word("mla:rope-dim=7"), "`rope-dim` must be even, is 7"},
@@ -130,14 +111,32 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
     EXPECT_NE(error_of(config).find(expected), std::string::npos) << error_of(config);
 }
 
-TEST(ImpossibleShapes, OddHeadsAreFineWithoutRotation) {
-  LayerConfig odd = of_kind("mha", 3, 15);
-  odd.rotary = false;
-  EXPECT_EQ(error_of(odd), "no error");
-  LayerConfig mla = of_kind("mla");
-  set(mla, "rope-dim", 7);
-  mla.rotary = false;
-  EXPECT_EQ(error_of(mla), "no error");
+// In a context of 32 tokens. Of each of the at most 7 tokens of an open block, 32 numbers of C and
+// of Z are kept.
+TEST(NotesOnAttentions, SayWhatIsKeptAndWhatIsNotReadTrainedOrLeftOut) {
+  using Notes = std::vector<std::string>;
+  const std::string keeps = "keeps 1/8 of a row of 32 numbers per token, ",
+                    open = ", and for an open block 448 numbers";
+  for (const auto& [word, parts] : std::initializer_list<std::pair<const char*, Notes>>{
+           {"mqa:window=4", {}},
+           {"hca:window=7:head-dim=32", {keeps + "in its window at most 224 numbers" + open}},
+           {"hca:head-dim=32", {keeps + "32 numbers more without a window" + open}},
+           {"hca:window=6", {"", "a `window` of 6 is shorter than an open block of 8 tokens"}},
+           {"hca:window=4:compress=33", {"", "a block of 33 tokens is longer than the context of"}},
+           {"hca:window=31:compress=32", {""}},
+           {"dsa:index-topk=31", {}},
+           {"dsa:index-topk=32:index-loss=0", {"leaves out none of the at most 32 rows"}},
+           {"dsa:index-topk=4:index-loss=0", {"nothing trains the indexer of dsa"}},
+           {"csa:index-topk=7", {""}},
+           {"csa:index-topk=8", {"", "leaves out none of the at most 8 rows"}},
+           {"csa:index-topk=4:index-loss=0", {"", "nothing trains the indexer of csa"}}}) {
+    LayerConfig config = of_word(word);
+    config.max_positions = 32;
+    const Notes notes = attention_notes(resolved(config));
+    ASSERT_EQ(notes.size(), parts.size()) << word;
+    for (std::size_t i = 0; i < notes.size(); ++i)
+      EXPECT_NE(notes[i].find(parts[i]), std::string::npos) << notes[i];
+  }
 }
 
 }  // namespace
