@@ -22,20 +22,16 @@
 namespace headcount {
 namespace {
 
-TEST(BuiltInCorpora, DeclareAllThatIsKnownOfThem) {
+TEST(BuiltInCorpora, HaveStoriesOfTheLengthThatTheyDeclare) {
   for (const BuiltInCorpus* corpus : built_in_corpora()) {
-    EXPECT_EQ(find_built_in(corpus->name), corpus);
-    EXPECT_FALSE(corpus->defaults().empty()) << corpus->name;
-    for (const Setting& own : corpus->settings())
-      EXPECT_TRUE(find_setting(corpus_settings(), own.name)->is_for(corpus->name)) << own.name;
-    const Corpus made = load_corpus(std::string(corpus->name), {.characters = 1000});
-    EXPECT_EQ(made.only_answers, corpus->only_answers);
     if (corpus->story_length == nullptr) continue;
-    const Index length = corpus->story_length(CorpusOptions().own_of(*corpus));
-    for (const Index start : made.train.starts) EXPECT_EQ(start % length, 0) << start;
+    const Corpus made = load_corpus(std::string(corpus->name), {.characters = 1000});
+    EXPECT_EQ(made.longest_story, corpus->story_length(CorpusOptions().own_of(*corpus)));
   }
   EXPECT_EQ(find_built_in("./tales"), nullptr);
-  EXPECT_EQ(headcount::BuiltInCorpus().defaults(), nlohmann::json::object());
+}
+
+TEST(Baselines, AreJudgedByTheBest) {
   for (const Baselines& one : {Baselines{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}) EXPECT_EQ(one.best(), 1);
 }
 

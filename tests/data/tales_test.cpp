@@ -165,30 +165,6 @@ RC_GTEST_PROP(Tales, AnswersFollowFromWhatWasToldLastAndNoneTwice, ()) {
   RC_ASSERT(are_near(story.baselines, right));
 }
 
-// After "l" only "library" is left, after "c" there are "cave" and "cellar".
-TEST(Tales, MarkTheLettersThatTellNamesApart) {
-  const auto marked = [](const TalesOptions& options, const TalesNames& names) {
-    std::set<std::string> runs;
-    for (std::uint32_t i = 0; i < 500; ++i) {
-      const Story story = tell_tale(options, random_chooser({1, 2, i}), names);
-      std::string run;
-      for (std::size_t at = 0; at < story.text.size(); ++at) {
-        if (story.distances[at] > 0) run += story.text[at];
-        if (story.distances[at] > 0 || run.empty()) continue;
-        runs.insert(std::exchange(run, ""));
-      }
-    }
-    return runs;
-  };
-  EXPECT_EQ(
-      marked({}, tales_names()),
-      (std::set<std::string>{"A", "B", "C",  "D",  "E", "F", "G", "H", "I",  "J",  "M", "T",
-                             "a", "b", "ca", "ce", "f", "g", "k", "l", "me", "mi", "s", "t"}));
-  EXPECT_EQ(marked({.people = 1, .things = 1, .places = 1, .events = 0},
-                   {.people = {"Ann", "Anna"}, .things = {"map"}, .places = {"mill"}}),
-            (std::set<std::string>{".", "a"}));
-}
-
 RC_GTEST_PROP(Tales, KeepToTheNumbersAskedFor, ()) {
   const TalesOptions options = any_options(tales_names());
   const std::string text = tell_tale(options, any_chooser()).text;
