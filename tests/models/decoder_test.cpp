@@ -126,8 +126,7 @@ std::vector<Given> configs_with_combinations(const std::string& attention) {
     std::uint64_t index = 0;
     for (const auto& [name, values] : settings)
       config.put(name, values[random_below(key, index++, values.size())]);
-    if (config.text("score-scale") == "row-norm") config.put("score-cap", 0);
-    if (config.on("tie-kv")) config.put("value-residual", 0);
+    reconcile(config);
     // Without positions, equal tokens have equal scores of an indexer, and rounding picks one.
     if (config.has("index-topk") && config.text("canon") != "off")
       config.put("positions", "learned");

@@ -3,9 +3,8 @@
 // each option alone and for many combinations.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "autograd/finite_differences.h"
@@ -26,7 +25,7 @@ constexpr double kLayerTolerance = 1e-6;
 constexpr double kFloor = 1e-3;
 constexpr Index kSequences = 2, kLength = 5, kDim = 6;
 
-using Assignment = std::pair<std::string, std::string>;  // setting, value
+using nlohmann::json;
 
 enum class Padding { none, holes, sequence };
 
@@ -53,10 +52,9 @@ std::vector<std::uint8_t> key_mask(Padding padding) {
   return mask;
 }
 
-GradientReport check(const std::vector<Assignment>& assignments,
-                     const GradientCheckOptions& options) {
+GradientReport check(const json& settings, const GradientCheckOptions& options) {
   Given given(case_settings(), {{"head-dim", 4}});
-  for (const auto& [name, value] : assignments) given.put(name, value);
+  given.put(settings);
   const auto padding = given.chosen("padding", kPaddings);
   LayerPlace place = layer_place(read_model_settings(given));
   place.dim = kDim;
@@ -68,9 +66,7 @@ GradientReport check(const std::vector<Assignment>& assignments,
   if (!place.causal) given.put("window", 0);
   // Convolutions are causal and would carry hidden tokens to others.
   if (!place.causal || padding != Padding::none) given.put("canon", "off");
-  if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
-  // One row for key and value has no values of its own to mix.
-  if (given.on("tie-kv")) given.put("value-residual", 0);
+  reconcile(given);
   const AttentionPlan attention =
       resolve_attention(attention_kind(given.text("attention")), given, place);
   ParameterStore store;
@@ -96,22 +92,16 @@ GradientReport check(const std::vector<Assignment>& assignments,
   return report;
 }
 
-std::string text(const std::vector<Assignment>& assignments) {
-  std::string result;
-  for (const auto& [name, value] : assignments) result += "--" + name + " " + value + " ";
-  return result;
-}
-
 // The stencil's own error grows with the fourth power of its step: where a function bends sharply,
 // a shorter step tells it from a wrong gradient. So it does where a step changes which rows an
 // indexer picks.
-void expect_agreement(const std::vector<Assignment>& assignments, GradientCheckOptions options) {
-  GradientReport report = check(assignments, options);
+void expect_agreement(const json& settings, GradientCheckOptions options) {
+  GradientReport report = check(settings, options);
   for (int tries = 0; report.error > kLayerTolerance && tries < 3; ++tries) {
     options.step /= 4;
-    report = check(assignments, options);
+    report = check(settings, options);
   }
-  EXPECT_LE(report.error, kLayerTolerance) << text(assignments) << ": " << report.text();
+  EXPECT_LE(report.error, kLayerTolerance) << settings << ": " << report.text();
 }
 
 class GradientOfAttention : public testing::TestWithParam<const AttentionKind*> {
@@ -120,7 +110,7 @@ class GradientOfAttention : public testing::TestWithParam<const AttentionKind*> 
   void SetUp() override { set_threads(1); }
   void TearDown() override { set_threads(0); }
   const AttentionKind& kind() const { return *GetParam(); }
-  Assignment self() const { return {"attention", std::string(kind().name)}; }
+  json settings() const { return {{"attention", kind().name}}; }
 };
 INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfAttention, testing::ValuesIn(attention_kinds()),
                          name_of);
@@ -137,29 +127,27 @@ TEST(GradientsOfAttentions, TryEverySettingThereIs) {
 TEST_P(GradientOfAttention, AgreesForEachOptionAlone) {
   GradientCheckOptions options = {
       .every_element_up_to = 1000, .directions = 3, .step = 2e-4, .floor = kFloor};
-  expect_agreement({self()}, options);
+  expect_agreement(settings(), options);
   options.every_element_up_to = 48;
   for (const auto& [name, values] : variants(kind())) {
     const Setting& setting = *find_setting(case_settings(), name);
     for (const std::string& value : values) {
-      if (setting.value(value) != setting.standard.value) {
-        expect_agreement({self(), {name, value}}, options);
-      }
+      json changed = settings();
+      changed[name] = value;
+      if (setting.value(value) != setting.standard.value) expect_agreement(changed, options);
     }
   }
 }
 
 TEST_P(GradientOfAttention, AgreesInRandomDirectionsForRandomCombinations) {
   constexpr std::uint32_t kCombinations = 200;
-  const auto own = variants(kind());
   for (std::uint32_t combination = 0; combination < kCombinations; ++combination) {
     const RandomKey key{4, random_stream(kind().name), combination};
-    std::vector<Assignment> assignments = {self()};
+    json chosen = settings();
     std::uint64_t index = 0;
-    for (const auto& [name, values] : own) {
-      assignments.emplace_back(name, values[random_below(key, index++, values.size())]);
-    }
-    expect_agreement(assignments, {.every_element_up_to = 0, .step = 1e-4, .floor = kFloor});
+    for (const auto& [name, values] : variants(kind()))
+      chosen[name] = values[random_below(key, index++, values.size())];
+    expect_agreement(chosen, {.every_element_up_to = 0, .step = 1e-4, .floor = kFloor});
   }
 }
 

@@ -6,42 +6,23 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "autograd/products.h"
-#include "nn/test_layer.h"
-#include "nn/variants.h"
+#include "nn/random_layer.h"
 
 namespace headcount::costs {
 namespace {
 
-// Settings of the kind but for windows and Canon layers, which other tests count, those that change
-// no count, and what needs other layers.
-Variants settings_of(const AttentionKind& kind) {
-  Variants settings = variants(kind);
-  for (const char* const left_out :
-       {"window", "canon", "canon-taps", "score-scale", "score-cap", "value-residual"})
-    settings.erase(left_out);
-  std::erase_if(settings, [](const auto& setting) {
-    return find_setting(attention_settings(), setting.first) == nullptr;
-  });
-  return settings;
-}
-
-// A layer with random values of these settings.
-LayerConfig random_layer(const AttentionKind& kind, const Variants& settings) {
-  LayerConfig c;
-  c.kind = kind.name;
-  c.dim = *rc::gen::inRange<Index>(1, 40);
-  c.max_positions = 150;
-  c.rotary = *rc::gen::arbitrary<bool>();
-  c.bias = *rc::gen::arbitrary<bool>();
+// A layer without what changes no count, windows and Canon layers, which other tests count, and
+// what needs other layers.
+LayerConfig counted_layer(const AttentionKind& kind) {
+  LayerConfig c = random_layer(
+      kind, {"window", "canon", "canon-taps", "score-scale", "score-cap", "value-residual"});
   c.causal = !kind.attends || sees_all_before(kind);
-  for (const auto& [name, values] : settings) set(c, name, *rc::gen::elementOf(values));
   return c;
 }
 
@@ -61,8 +42,8 @@ class CostsOfALayer : public testing::TestWithParam<const AttentionKind*> {};
 INSTANTIATE_TEST_SUITE_P(Registry, CostsOfALayer, testing::ValuesIn(attention_kinds()), name_of);
 
 TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
-  EXPECT_TRUE(rc::check([settings = settings_of(*GetParam())] {
-    const AttentionPlan config = resolved(random_layer(*GetParam(), settings));
+  EXPECT_TRUE(rc::check([] {
+    const AttentionPlan config = resolved(counted_layer(*GetParam()));
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});
     store.allocate();
@@ -82,10 +63,10 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
 // The last token of a text, in every form: its projections, the rows that it reads, and the keys
 // and values that are rebuilt from the cache, its own among them.
 TEST_P(CostsOfALayer, AreTheMultiplyAccumulatesOfADecodedToken) {
-  EXPECT_TRUE(rc::check([settings = settings_of(*GetParam()), canon = convolves(*GetParam())] {
-    LayerConfig given = random_layer(*GetParam(), settings);
+  EXPECT_TRUE(rc::check([] {
+    LayerConfig given = counted_layer(*GetParam());
     given.causal = true;
-    if (canon && *rc::gen::arbitrary<bool>()) set(given, "canon", "B");
+    if (convolves(*GetParam()) && *rc::gen::arbitrary<bool>()) set(given, "canon", "B");
     const AttentionPlan config = resolved(given);
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});

@@ -1,26 +1,23 @@
-// What holds for every attention.
+// What holds for every attention, and attentions that are each other under other settings.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
 #include "nn/kinds_with_scores.h"
-#include "nn/random_input.h"
+#include "nn/random_layer.h"
 
 namespace headcount {
 namespace {
 
-// Properties of every attention.
 class EveryAttention : public testing::TestWithParam<const AttentionKind*> {
  protected:
-  std::string_view kind() const { return GetParam()->name; }
-  bool attends() const { return GetParam()->attends; }
+  const AttentionKind& kind() const { return *GetParam(); }
 };
 INSTANTIATE_TEST_SUITE_P(Registry, EveryAttention, testing::ValuesIn(attention_kinds()), name_of);
 
 TEST_P(EveryAttention, CausalPrefixDoesNotDependOnWhatFollows) {
   EXPECT_TRUE(rc::check([this] {
-    LayerConfig config = random_config(kind(), 2 * random_heads());
-    config.causal = true;
+    const LayerConfig config = random_layer(kind());
     const Layer layer(config);
     const Index length = *rc::gen::inRange<Index>(1, 81),
                 kept = *rc::gen::inRange<Index>(0, length);
@@ -29,7 +26,7 @@ TEST_P(EveryAttention, CausalPrefixDoesNotDependOnWhatFollows) {
     std::copy_n(x.begin(), kept * config.dim, changed.begin());
     Values y = layer.forward(x, 1), y_changed = layer.forward(changed, 1);
     RC_ASSERT(y != y_changed);
-    y.resize(static_cast<std::size_t>(kept * config.dim));
+    y.resize(y.size() / static_cast<std::size_t>(length) * static_cast<std::size_t>(kept));
     y_changed.resize(y.size());
     RC_ASSERT(y == y_changed);
   }));
@@ -42,11 +39,11 @@ std::string output_projection(const Layer& layer) {
 }
 
 TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthersAndLeaveTheOutputBiasWhereAllAre) {
-  LayerConfig small = small_config(kind());
+  LayerConfig small = small_config(kind().name);
   small.bias = true;
   Layer small_layer(small);
   const Values small_x = normal_values(0, 5 * 12);
-  if (!attends() || sees_all_before(*GetParam())) {
+  if (!kind().attends || sees_all_before(kind())) {
     EXPECT_THROW(small_layer.forward(small_x, 1, Mask(5, 1)), ShapeError);
     EXPECT_THROW(small_layer.forward(small_x, 1, Mask(5, 0)), ShapeError);
     return;
@@ -55,90 +52,94 @@ TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthersAndLeaveTheOutputBiasW
   const std::span<const Real> bias = small_layer.weight(output_projection(small_layer) + ".bias");
   for (std::size_t i = 0; i < of_padding.size(); ++i) EXPECT_EQ(of_padding[i], bias[i % 12]);
   EXPECT_TRUE(rc::check([this] {
-    const LayerConfig config = random_config(kind(), 2 * random_heads());
+    LayerConfig config = random_layer(kind(), {"canon", "output-projection"});
+    if (resolved(config).window == 0) config.causal = *rc::gen::arbitrary<bool>();
     const Layer layer(config);
-    const Input input;
-    const Index tokens = input.batch * input.length;
-    const auto mask = *rc::gen::container<Mask>(static_cast<std::size_t>(tokens),
+    const Index batch = *rc::gen::inRange<Index>(1, 4), length = *rc::gen::inRange<Index>(1, 81);
+    const auto mask = *rc::gen::container<Mask>(static_cast<std::size_t>(batch * length),
                                                 rc::gen::inRange<std::uint8_t>(0, 2));
-    const Values x = input.values(config.dim);
+    const Values x = normal_values(0, batch * length * config.dim);
     Values changed = normal_values(7, std::ssize(x));
+    const auto is_masked = [&](std::size_t i) {
+      return mask[i / static_cast<std::size_t>(config.dim)] == 0;
+    };
     for (std::size_t i = 0; i < x.size(); ++i) {
-      if (mask[i / static_cast<std::size_t>(config.dim)] != 0) changed[i] = x[i];
+      if (!is_masked(i)) changed[i] = x[i];
     }
-    const Values y = layer.forward(x, input.batch, mask);
-    const Values y_changed = layer.forward(changed, input.batch, mask);
+    const Values y = layer.forward(x, batch, mask), y_changed = layer.forward(changed, batch, mask);
     for (std::size_t i = 0; i < y.size(); ++i) {
-      if (mask[i / static_cast<std::size_t>(config.dim)] != 0) RC_ASSERT(y[i] == y_changed[i]);
+      if (!is_masked(i)) RC_ASSERT(y[i] == y_changed[i]);
     }
   }));
 }
 
 TEST_P(EveryAttention, WithoutOutputProjectionGivesTheHeadsSideBySide) {
-  LayerConfig config = small_config(kind());
+  LayerConfig config = small_config(kind().name);
   set(config, "output-projection", false);
-  const Layer layer(config);
-  EXPECT_EQ(layer.forward(normal_values(0, 5 * 12), 1).size(), 5u * 2 * 4);
-  const std::string output = output_projection(Layer(small_config(kind())));
-  for (std::size_t i = 0; i < layer.store.size(); ++i) {
-    EXPECT_EQ(layer.store.name({i}).find(output), std::string::npos);
-  }
-}
-
-TEST_P(EveryAttention, WhoseGateStandsHalfOpenGivesHalf) {
-  LayerConfig config = small_config(kind());
-  const Values x = normal_values(0, 9 * 12);
-  Values half = Layer(config).forward(x, 1);
-  for (Real& value : half) value /= 2;
-  set(config, "gate", true);
-  Layer gated(config);
-  EXPECT_GT(difference(half, gated.forward(x, 1)), 0.1);
-  std::ranges::fill(gated.weight("gate_proj.weight"), Real{0});
-  EXPECT_LT(difference(half, gated.forward(x, 1)), kRounding);
+  EXPECT_EQ(Layer(config).forward(normal_values(0, 5 * 12), 1).size(), 5u * 2 * 4);
 }
 
 TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {
-  LayerConfig config = small_config(kind());
-  const Layer layer(config);
+  const Layer layer(small_config(kind().name));
   const Values x = normal_values(0, 9 * 12);
   EXPECT_EQ(layer.forward(x, 1, {}, Real{0}), layer.forward(x, 1));
-  EXPECT_EQ(layer.forward(x, 1, {}, Real{0.5}) != layer.forward(x, 1), attends())
+  EXPECT_EQ(layer.forward(x, 1, {}, Real{0.5}) != layer.forward(x, 1), kind().attends)
       << "a state has no weights to drop";
 }
 
-// A recurrent state, forget gates, blocks of tokens and an indexer depend on the order of tokens,
-// even without positions.
-std::vector<const AttentionKind*> kinds_with_rotation_alone() {
-  std::vector<const AttentionKind*> kinds = kinds_with_scores();
-  std::erase_if(kinds,
-                [](const AttentionKind* kind) { return !kind->rotates || sees_all_before(*kind); });
-  return kinds;
-}
-class EveryAttentionWithRotation : public EveryAttention {};
-INSTANTIATE_TEST_SUITE_P(Registry, EveryAttentionWithRotation,
-                         testing::ValuesIn(kinds_with_rotation_alone()), name_of);
-
-TEST_P(EveryAttentionWithRotation, SeesPositionsThroughItAlone) {
-  // Without a mask and without positions, attention does not know the order of its tokens.
-  LayerConfig config = small_config(kind());
-  config.causal = false;
+// Without a mask and without positions, attention does not know the order of its tokens.
+TEST(AttentionWithRotation, SeesPositionsThroughItAlone) {
   const Values x = normal_values(0, 9 * 12);
-  Values reversed;
-  for (Index t = 8; t >= 0; --t) {
-    reversed.insert(reversed.end(), x.begin() + 12 * t, x.begin() + 12 * (t + 1));
-  }
-  const auto outputs_agree = [&](const Layer& layer) {
-    const Values y = layer.forward(x, 1), z = layer.forward(reversed, 1);
-    double worst = 0;
-    for (std::size_t t = 0; t < 9; ++t) {
-      worst = std::max(worst, difference(std::span(y).subspan(12 * t, 12),
-                                         std::span(z).subspan(12 * (8 - t), 12)));
-    }
-    return worst < kRounding;
+  const auto reversed = [](const Values& tokens) {
+    const std::size_t width = tokens.size() / 9;
+    Values last_first;
+    for (std::size_t t = 9; t-- > 0;)
+      last_first.insert(last_first.end(), &tokens[t * width], &tokens[t * width] + width);
+    return last_first;
   };
-  EXPECT_FALSE(outputs_agree(Layer(config)));
-  config.rotary = false;
-  EXPECT_TRUE(outputs_agree(Layer(config)));
+  for (const AttentionKind* kind : kinds_with_scores()) {
+    // Blocks of tokens and an indexer depend on the order, too.
+    if (!kind->rotates || sees_all_before(*kind)) continue;
+    LayerConfig config = small_config(kind->name);
+    config.causal = false;
+    for (const bool rotary : {true, false}) {
+      config.rotary = rotary;
+      const Layer layer(config);
+      const double change =
+          difference(reversed(layer.forward(x, 1)), layer.forward(reversed(x), 1));
+      EXPECT_EQ(change > kRounding, rotary) << kind->name;
+    }
+  }
+}
+
+// GQA with as many KV heads as query heads is MHA, with one MQA, as MFA without a query latent is;
+// GTA without a rotary key is GQA with tied keys and values.
+RC_GTEST_PROP(NamesOfGroupedAttention, GiveTheSameBits, ()) {
+  const auto expect_equal = [](LayerConfig config, std::string_view other) {
+    const Index batch = *rc::gen::inRange<Index>(1, 4), length = *rc::gen::inRange<Index>(1, 81);
+    const Values x = normal_values(0, batch * length * config.dim);
+    const Values y = Layer(config).forward(x, batch);
+    config.kind = other;
+    RC_ASSERT(Layer(config).forward(x, batch) == y);
+  };
+  LayerConfig config = random_layer(attention_kind("gqa"));
+  set(config, "kv-heads", resolved(config).heads);
+  expect_equal(config, "mha");
+  set(config, "kv-heads", 1);
+  expect_equal(config, "mqa");
+  LayerConfig mfa = random_layer(attention_kind("mfa"));
+  set(mfa, "q-rank", 0);
+  expect_equal(mfa, "mqa");
+  LayerConfig gta = random_layer(attention_kind("gta"), {"qk-norm"});
+  set(gta, "rope-dim", 0);
+  set(gta, "tie-kv", true);
+  expect_equal(gta, "gqa");
+}
+
+TEST(RotaryTable, OfEqualSizesIsOneForAllLayers) {
+  const RotaryTable table(4, 9, 100), same(4, 9, 100), other(4, 9, 101);
+  EXPECT_EQ(&table.angles(), &same.angles());
+  EXPECT_NE(&table.angles(), &other.angles());
 }
 
 }  // namespace

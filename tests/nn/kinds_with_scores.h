@@ -38,21 +38,21 @@ inline bool convolves(const AttentionKind& kind) {
   }
 }
 
-/// Returns true if `value-residual` mixes the values of the kind.
-inline bool mixes_values(const AttentionKind& kind) {
-  return values_to_mix(resolve_attention(kind, Given(attention_settings()), {})).has_value();
+/// The kind with its defaults.
+inline AttentionPlan default_plan(const AttentionKind& kind) {
+  return resolve_attention(kind, Given(attention_settings()), {});
 }
 
 /// Returns true if the kind pools rows over blocks of tokens.
 inline bool pools(const AttentionKind& kind) {
-  return std::ranges::any_of(cache_parts(resolve_attention(kind, Given(attention_settings()), {})),
-                             [](const Kept& k) { return k.block > 0; });
+  return std::ranges::any_of(cache_parts(default_plan(kind)),
+                             [](const Kept& kept) { return kept.block > 0; });
 }
 
 /// Returns true if the kind pools rows or picks those that it reads: tokens up to the query must
 /// all be seen, and no others.
 inline bool sees_all_before(const AttentionKind& kind) {
-  return pools(kind) || resolve_attention(kind, Given(attention_settings()), {}).has("index-topk");
+  return pools(kind) || default_plan(kind).has("index-topk");
 }
 
 }  // namespace headcount

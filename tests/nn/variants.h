@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nn/kinds_with_scores.h"
@@ -71,18 +72,27 @@ inline bool foreign(const std::string& setting, const AttentionKind& kind) {
   constexpr std::array kOfScores = {"window", "score-scale", "score-cap",
                                     "causal", "padding",     "sinks"};
   if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
-  if (setting == "value-residual" && !mixes_values(kind)) return true;
+  if (setting == "value-residual" && !values_to_mix(default_plan(kind))) return true;
   if (setting == "qk-norm" && !kind.no_qk_norm.empty()) return true;
   if (setting.starts_with("canon") && !convolves(kind)) return true;
   const Setting* const known = find_setting(attention_settings(), setting);
   return known != nullptr && !known->is_for(kind.name);
 }
 
+/// Sets back what other settings exclude: row-norm keeps scores below any cap, and one row for key
+/// and value has no values of its own to mix.
+inline void reconcile(Given& given) {
+  if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
+  if (given.on("tie-kv")) given.put("value-residual", 0);
+}
+
 /// The settings that the kind has.
-inline Variants variants(const AttentionKind& kind) {
-  Variants own = variants();
-  std::erase_if(own, [&](const auto& variant) { return foreign(variant.first, kind); });
-  return own;
+inline const Variants& variants(const AttentionKind& kind) {
+  static std::map<std::string_view, Variants> of_kinds;
+  const auto [own, is_new] = of_kinds.try_emplace(kind.name, variants());
+  if (is_new)
+    std::erase_if(own->second, [&](const auto& variant) { return foreign(variant.first, kind); });
+  return own->second;
 }
 
 }  // namespace headcount
