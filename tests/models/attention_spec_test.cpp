@@ -9,7 +9,6 @@
 
 #include "autograd/base/text.h"
 #include "models/plan.h"
-#include "nn/layer_config.h"
 #include "support/message_of.h"
 
 namespace headcount {
@@ -144,8 +143,8 @@ TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
   const nlohmann::json given = {
       {"heads", 8}, {"kv-heads", 2}, {"window", 32}, {"attention", "gqa/gqa4@16/mqa"}};
   const ModelPlan model = resolve_model(Given(model_settings(), given));
-  EXPECT_EQ(get(model->layer_attention(0), "kv-heads"), 2);
-  EXPECT_EQ(get(model->layer_attention(1), "kv-heads"), 4);
+  EXPECT_EQ(model->layer_attention(0).whole("kv-heads"), 2);
+  EXPECT_EQ(model->layer_attention(1).whole("kv-heads"), 4);
   EXPECT_EQ(model->layer_attention(0).window, 32);
   EXPECT_EQ(model->layer_attention(1).window, 16);
   EXPECT_EQ(model->layer_attention(2).heads, 8);

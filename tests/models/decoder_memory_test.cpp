@@ -73,8 +73,8 @@ Index expanded_numbers(const ModelPlan& plan) {
   for (const AttentionPlan& attention : plan->cycle) {
     if (attention.kind().name == "mla" || attention.kind().name == "dsa") {
       const Index expanded =
-          attention.heads * (get(attention, "nope-dim") + get(attention, "v-dim"));
-      numbers = std::max(numbers, 2 * get(attention, "kv-rank") + expanded);
+          attention.heads * (attention.whole("nope-dim") + attention.whole("v-dim"));
+      numbers = std::max(numbers, 2 * attention.whole("kv-rank") + expanded);
     }
   }
   return numbers;

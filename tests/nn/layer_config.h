@@ -33,12 +33,4 @@ inline void set(LayerConfig& config, const std::string& name, const auto& value)
   set(config.given, name, value);
 }
 
-inline Index get(const AttentionPlan& plan, const std::string& name) {
-  const nlohmann::json value = plan.values().at(name);
-  return value.is_string() ? value == "on" : value.get<Index>();
-}
-inline Index get(const LayerConfig& config, const std::string& name) {
-  return get(resolved(config), name);
-}
-
 }  // namespace headcount
