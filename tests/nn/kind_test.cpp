@@ -111,8 +111,8 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
     EXPECT_NE(error_of(config).find(expected), std::string::npos) << error_of(config);
 }
 
-// In a context of 32 tokens. Of each of the at most 7 tokens of an open block, 32 numbers of C and
-// of Z are kept.
+// The context has 32 tokens. An open block has at most 7, of each of which 32 numbers of C and of Z
+// are kept.
 TEST(NotesOnAttentions, SayWhatIsKeptAndWhatIsNotReadTrainedOrLeftOut) {
   using Notes = std::vector<std::string>;
   const std::string keeps = "keeps 1/8 of a row of 32 numbers per token, ",

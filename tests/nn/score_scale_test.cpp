@@ -60,7 +60,7 @@ TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueriesNorWithQkNormOnThatOf
       Layer layer(config);
       const Values x = normal_values(0, 9 * 12);
       const Values y = layer.forward(x, 1);
-      // Of each block of rows, those in [first, first + rows).
+      // Lengthens rows [first, first + rows) of each block of rows.
       const auto lengthen = [&](const std::string& name, Index first, Index rows, Index block) {
         const std::span<Real> w = layer.weight(name + ".weight");
         const Index width = layer.store.shape(layer.store.find("a." + name + ".weight"))[1];
