@@ -133,7 +133,7 @@ TEST_F(CorpusFromFile, TakesTheMemoryOfItsTokensAndAFewBytesMoreACharacter) {
   while (text.size() < size) text += "All work and no play makes Jack a dull boy.\n";
   const std::string path = folder_.file("text", text);
   text = std::string();
-  EXPECT_EXIT(expect_enough_memory((sizeof(std::int32_t) + 3) * size, [&] { load_corpus(path); }),
+  EXPECT_EXIT(run_with_memory((sizeof(std::int32_t) + 3) * size, [&] { load_corpus(path); }),
               testing::ExitedWithCode(0), "");
 }
 #endif
