@@ -3,6 +3,8 @@
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
+#include <utility>
+
 #include "nn/kinds_with_scores.h"
 #include "nn/random_layer.h"
 
@@ -71,6 +73,23 @@ TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthersAndLeaveTheOutputBiasW
       if (!is_masked(i)) RC_ASSERT(y[i] == y_changed[i]);
     }
   }));
+}
+
+// An indexer changes outputs only where it leaves out rows.
+TEST_P(EveryAttention, ReadsEachOfItsWeights) {
+  LayerConfig config = small_config(kind().name);
+  set(config, "gate", true);
+  set(config, "qk-norm", kind().no_qk_norm.empty());
+  Layer layer(config);
+  const Values x = normal_values(0, 9 * 12), y = layer.forward(x, 1);
+  for (std::size_t i = 0; i < layer.store.size(); ++i) {
+    const std::string& name = layer.store.name({i});
+    if (name.find("indexer") != name.npos) continue;
+    Real& weight = layer.store.value({i}).front();
+    const Real before = std::exchange(weight, weight + 1);
+    EXPECT_NE(layer.forward(x, 1), y) << name;
+    weight = before;
+  }
 }
 
 TEST_P(EveryAttention, WithoutOutputProjectionGivesTheHeadsSideBySide) {
