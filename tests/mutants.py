@@ -92,7 +92,7 @@ models/checkpoint/safetensors.cpp models *Safetensors*
     == end - begin, => >= end - begin,
 models/checkpoint/contents.cpp models CheckpointFolder.*
     tensor.shape != expected => tensor.shape.size() != expected.size()
-nn/attention/memory.cpp models KnownModels.HaveThePublishedSizes
+nn/attention/memory.cpp models ConfigCache.*
     return options.window > 0 ? std::min(options => return options.window > 0 ? std::min(1 + options
 """
 
