@@ -10,7 +10,6 @@
 
 #include "models/decoding.h"
 #include "nn/kinds_with_scores.h"
-#include "train/evaluation.h"
 
 namespace headcount::decoding {
 namespace {
@@ -47,8 +46,6 @@ void expect_maps(const LanguageModel& model, Index length) {
             EXPECT_EQ(row[static_cast<std::size_t>(s)], Real{0});
           }
         }
-        EXPECT_GE(head.entropy(t), 0);
-        EXPECT_LE(head.entropy(t), std::log(static_cast<double>(t + 1)) + kTolerance);
       }
     }
     if (layer > 0 && !maps[layer].empty() && !maps[layer - 1].empty()) {
@@ -87,25 +84,6 @@ TEST(AttentionMaps, AreThoseOfTheCacheTheyAreReadThrough) {
     EXPECT_LT(change({}, false), kTolerance);
     EXPECT_LT(change({}, true), kTolerance);
     EXPECT_GT(change(CacheType::int2, false), 100 * kTolerance);
-  }
-}
-
-TEST(AttentionMaps, HaveTheirEntropyFromTheSameWeightsAsEvaluation) {
-  for (const AttentionKind* kind : kinds_with_scores()) {
-    if (pools(*kind)) continue;  // a map divides the weight of a row among its tokens
-    const LanguageModel model = model_of(kind->name);
-    const std::vector<std::int32_t> tokens = some_tokens(25);  // one window and its last target
-    double sum = 0;
-    Index rows = 0;
-    for (const auto& heads : attention_maps(model, std::span(tokens).first(24))) {
-      for (const HeadMap& head : heads) {
-        for (Index t = 0; t < 24; ++t) sum += head.entropy(t);
-        rows += 24;
-      }
-    }
-    const Evaluation evaluation = evaluate(model, tokens, {.attention_stats = true});
-    EXPECT_NEAR(sum / static_cast<double>(rows), evaluation.attention_entropy.value(), kTolerance)
-        << kind->name;
   }
 }
 

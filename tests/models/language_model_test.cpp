@@ -4,64 +4,21 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "autograd/base/error.h"
 #include "autograd/no_target.h"
 #include "autograd/products.h"
 #include "models/decoding.h"
-#include "nn/random_weights.h"
-#include "support/message_of.h"
 
 namespace headcount::decoding {
 namespace {
 
-using Names = std::set<std::string>;
 using Tokens = std::vector<std::int32_t>;
 
 ModelPlan plan_of(const nlohmann::json& settings) {
   return resolve_model(Given(model_settings(), settings));
-}
-
-Names names_of(const nlohmann::json& settings) {
-  const LanguageModel model(plan_of(settings), 5);
-  Names names;
-  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
-    names.insert(model.parameters().name({i}));
-  }
-  return names;
-}
-
-const nlohmann::json kNanoGpt = {{"layers", 1},           {"dim", 128},
-                                 {"context", 64},         {"norm", "layer"},
-                                 {"activation", "gelu"},  {"positions", "learned"},
-                                 {"tie-embeddings", "on"}};
-
-TEST(ParameterNames, AreThoseOfHuggingFaceAndFollowTheOptions) {
-  const Names of_layers = {"input_layernorm",  "self_attn.q_proj",        "self_attn.k_proj",
-                           "self_attn.v_proj", "self_attn.o_proj",        "mlp.up_proj",
-                           "mlp.down_proj",    "post_attention_layernorm"};
-  Names llama = {"model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"};
-  Names gpt = {"model.embed_tokens.weight", "model.embed_positions.weight", "model.norm.weight"};
-  for (const std::string layer : {"model.layers.0.", "model.layers.1."}) {
-    for (const std::string& name : of_layers) {
-      llama.insert(layer + name + ".weight");
-      if (layer == "model.layers.0.") gpt.insert(layer + name + ".weight");
-    }
-    llama.insert(layer + "mlp.gate_proj.weight");
-  }
-  EXPECT_EQ(names_of({{"layers", 2}, {"dim", 16}}), llama);
-  EXPECT_EQ(names_of(kNanoGpt), gpt);
-  nlohmann::json biased = kNanoGpt;
-  biased["bias"] = "on";
-  for (std::string name : Names(gpt)) {
-    if (name.find("embed") == std::string::npos)
-      gpt.insert(name.replace(name.rfind("weight"), 6, "bias"));
-  }
-  EXPECT_EQ(names_of(biased), gpt);
 }
 
 std::pair<double, double> mean_and_deviation(std::span<const Real> values) {
@@ -74,9 +31,15 @@ std::pair<double, double> mean_and_deviation(std::span<const Real> values) {
 
 TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
   for (const AttentionKind* kind : attention_kinds()) {
-    nlohmann::json settings = kNanoGpt;
-    settings.update({{"attention", kind->name}, {"layers", 2}, {"bias", "on"}});
-    LanguageModel model(plan_of(settings), 65);
+    LanguageModel model(plan_of({{"attention", kind->name},
+                                 {"layers", 2},
+                                 {"context", 64},
+                                 {"norm", "layer"},
+                                 {"activation", "gelu"},
+                                 {"positions", "learned"},
+                                 {"bias", "on"},
+                                 {"canon", "ACD"}}),
+                        65);
     model.initialize(1);
     for (std::size_t i = 0; i < model.parameters().size(); ++i) {
       const std::string& name = model.parameters().name({i});
@@ -89,7 +52,11 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
       const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias") ||
                         name.ends_with("temperature");
       const bool bias = name.ends_with(".bias") || name.ends_with("position_bias");
-      const double expected = norm || bias ? 0 : residual ? 0.02 / std::sqrt(2 * 2) : 0.02;
+      const bool taps = name.find("canon") != name.npos;  // uniform, as PyTorch starts convolutions
+      const double expected = norm || bias ? 0
+                              : taps       ? 0.5 / std::sqrt(3)
+                              : residual   ? 0.02 / std::sqrt(2 * 2)
+                                           : 0.02;
       // Five standard errors of a normal sample, and rounding.
       const double error = 5 * expected / std::sqrt(static_cast<double>(values.size())) + 1e-12;
       EXPECT_NEAR(mean, norm ? 1 : 0, error) << name;
@@ -104,21 +71,6 @@ LanguageModel initialized(const nlohmann::json& settings) {
   return model;
 }
 
-TEST(ModelLogits, TellPositionsApartUnlessThereAreNone) {
-  // Equal tokens at two positions.
-  const auto differ = [](const char* positions) {
-    LanguageModel m = initialized({{"layers", 1}, {"dim", 16}, {"positions", positions}});
-    draw_weights(m.parameters());
-    const std::vector<Real> y = forward(m, Tokens{1, 2, 3, 2, 1, 3}),
-                            z = forward(m, Tokens{2, 1, 3, 1, 2, 3});
-    // The last row.
-    return difference(std::span(y).last(kVocabulary), std::span(z).last(kVocabulary)) > 1e-3;
-  };
-  EXPECT_TRUE(differ("rope"));
-  EXPECT_TRUE(differ("learned"));
-  EXPECT_FALSE(differ("none"));
-}
-
 TEST(ModelLogits, AreCappedSoftly) {
   const nlohmann::json plain = {{"layers", 1}, {"dim", 16}};
   nlohmann::json capped = plain;
@@ -127,13 +79,6 @@ TEST(ModelLogits, AreCappedSoftly) {
   std::vector<Real> expected = forward(initialized(plain), tokens);
   for (Real& y : expected) y = Real{0.01} * std::tanh(y / Real{0.01});
   EXPECT_LT(difference(forward(initialized(capped), tokens), expected), 1e-8);
-}
-
-TEST(ModelLogits, OfATextLongerThanTheContextAreAnError) {
-  const LanguageModel m = initialized({{"layers", 1}, {"dim", 16}, {"context", 4}});
-  EXPECT_EQ(forward(m, some_tokens(4)).size(), 44u);
-  EXPECT_EQ(message_of<ShapeError>([&] { forward(m, some_tokens(5)); }),
-            "a sequence of 5 tokens is longer than the context of 4");
 }
 
 // Loss and gradients by computing all logits, or those alone that count: 2 or all but one of 16.

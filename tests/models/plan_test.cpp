@@ -2,11 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/error.h"
-#include "models/language_model.h"
 #include "support/message_of.h"
 
 namespace headcount {
@@ -46,28 +44,6 @@ TEST(ModelConfigWithCanonLayers, TakesLettersInAnyOrderThatTheModelHasPlacesFor)
   }
   for (const char* text : {"C", "BD"})
     EXPECT_TRUE(plan_refusal({{"canon", text}, {"ffn-dim", 0}}).starts_with("`canon` C and D"));
-}
-
-// Beside the names that their authors gave them, those of the convolutions of a block.
-TEST(ModelConfigWithCanonLayers, NamesTheirWeightsAndLetsThemNotDecay) {
-  const ModelPlan plan = plan_with({{"canon", "ABCD"}, {"layers", 1}, {"dim", 32}});
-  LanguageModel model(plan, 7);
-  ParameterStore& store = model.parameters();
-  const auto shape_of = [&](const std::string& name) {
-    const ParameterId id = store.find("model.layers.0." + name + ".weight");
-    EXPECT_FALSE(store.decays(id)) << name;
-    return store.shape(id);
-  };
-  EXPECT_EQ(shape_of("canonA"), (Shape{32, 1, 4}));
-  EXPECT_EQ(shape_of("self_attn.canonB"), (Shape{96, 1, 4}));
-  EXPECT_EQ(shape_of("canonC"), (Shape{32, 1, 4}));
-  EXPECT_EQ(shape_of("mlp.canonD"), (Shape{2 * plan->ffn_dim, 1, 4}));
-  model.initialize(3);
-  const auto taps = store.value(store.find("model.layers.0.mlp.canonD.weight"));
-  const auto [least, greatest] = std::ranges::minmax(taps);
-  EXPECT_GE(least, Real{-0.5});
-  EXPECT_LE(greatest, Real{0.5});
-  EXPECT_GT(greatest - least, Real{0.95}) << "uniform, as PyTorch's convolutions start";
 }
 
 TEST(ModelConfigWithAValueResidual, WantsLayersThatKeepValuesOfOneShape) {
