@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cctype>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -85,11 +84,6 @@ inline std::vector<Real> decode(const LanguageModel& model, std::span<const std:
   return result;
 }
 
-inline void expect_equal(std::span<const Real> values, std::span<const Real> expected,
-                         double tolerance) {
-  EXPECT_LE(difference(values, expected), tolerance);
-}
-
 inline std::vector<std::string> kind_names() {
   std::vector<std::string> names;
   for (const AttentionKind* kind : attention_kinds()) names.emplace_back(kind->name);
@@ -112,29 +106,8 @@ inline std::vector<std::string> and_patterns(std::vector<std::string> names) {
   return names;
 }
 
-/// Attentions of a suite: `names` in one precision, none in the other.
-inline auto only(bool in_this_precision, const std::vector<std::string>& names) {
-  return testing::ValuesIn(in_this_precision ? names : std::vector<std::string>());
-}
-
-inline std::string test_name(const testing::TestParamInfo<std::string>& attention) {
-  std::string name = attention.param;
-  std::ranges::replace_if(
-      name, [](char c) { return !std::isalnum(c); }, '_');
-  return name;
-}
-
-/// Suites by precision. Logits are compared in double, where a fault shows most, and in both
-/// precisions what float rounds; sizes do not depend on it and are checked in float.
+/// Logits are compared in double, where a fault shows most, and in both precisions what float
+/// rounds.
 class Decoding : public testing::TestWithParam<std::string> {};
-class DecodingInDouble : public Decoding {};
-class DecodingInFloat : public Decoding {};
-class DecodingInChunks : public Decoding {};
-class MemoryOfDecoding : public Decoding {};
-class DecodingOfKinds : public Decoding {};
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingInDouble);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingInFloat);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MemoryOfDecoding);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingOfKinds);
 
 }  // namespace headcount::decoding
