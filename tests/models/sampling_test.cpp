@@ -41,13 +41,11 @@ TEST(SampleToken, IsDrawnWithTheProbabilitiesThatTheOptionsLeave) {
         {some, {.temperature = 0.5}, {1, 4, 0.0625, 64, 4}},
         {some, {.temperature = 2}, {1, std::sqrt(2), 0.5, std::sqrt(8), std::sqrt(2)}},
         {near, {.temperature = 0}, {0, 0, 0, 1, 0}},
-        {near, {.temperature = 1e-9}, {0, 0, 0, 1, 0}},
         {near, {.temperature = 1e-300}, {0, 0, 0, 1, 0}},
         {{-1000, 1000, -1000, 1000}, {}, {0, 1, 0, 1}},  // of which exp overflows
         {{kNever, 0, kNever, 0}, {}, {0, 1, 0, 1}},
         {four, {.top_k = 2}, {2, 1, 0, 0}},
         {four, {.top_p = 0.7}, {2, 1, 0, 0}},
-        {four, {.top_p = 0.4}, {1, 0, 0, 0}},
         {four, {.top_p = 0}, {1, 0, 0, 0}},
         {{0, 0}, {.top_p = 0.5}, {1, 0}},  // the first alone reaches a half
         {low, {.min_p = 0.2}, {1, 0.3, 0}},
@@ -63,14 +61,6 @@ TEST(SampleToken, IsDrawnWithTheProbabilitiesThatTheOptionsLeave) {
           << i << " of " << testing::PrintToString(shares);
     }
   }
-}
-
-TEST(SampleToken, DependsOnSeedAndPositionAlone) {
-  const std::vector<Real> logits(1000, Real{0});
-  const SamplingOptions options{.seed = 9};
-  EXPECT_EQ(sample_token(logits, options, 5), sample_token(logits, options, 5));
-  EXPECT_NE(sample_token(logits, options, 5), sample_token(logits, options, 6));
-  EXPECT_NE(sample_token(logits, options, 5), sample_token(logits, {.seed = 10}, 5));
 }
 
 class SampledText : public testing::Test {
