@@ -142,19 +142,13 @@ TEST_F(CheckpointFolder, ThatIsDamagedIsRefusedByWhatIsWrong) {
   vaster["num_hidden_layers"] = 10000;
   const std::string gate = "model.layers.0.mlp.gate_proj.weight";
   for (const auto& [damage, parts] : std::vector<std::pair<Files, std::vector<std::string>>>{
-           {{{kConfigFile, {}}}, {configuration}},
            {{{kWeightsFile, {}}}, {weights}},
            {{{kWeightsFile, whole.substr(0, whole.size() - 1)}}, {weights}},
-           {{{kConfigFile, ""}}, {configuration, "empty"}},
            {{{kConfigFile, "{\"model_type\": {"}}, {configuration, "not valid JSON"}},
-           {{{kConfigFile, "[]"}}, {configuration, "no JSON object"}},
            {with({{"colour", 1}}), {configuration, "'colour'"}},
-           {with({{"num_hidden_layers", "many"}}), {configuration, "'num_hidden_layers'"}},
-           {with({{"num_attention_heads", 3}}), {configuration, "`heads` 3"}},
            {with({{"vocab_size", 7}}), {"'vocab_size' is 7, but tokenizer.json has 6 tokens"}},
            {with(vast), {"model.embed_tokens.weight has shape [6,8]"}},
            {with(vaster), {"too many for 64 bits"}},
-           {with({{"intermediate_size", 40}}), {gate, "[24,8]", "[40,8]"}},
            {with_tensors([&](Tensors& t) {  // the same size, but another shape
               std::ranges::find(t, gate, &TensorSource::name)->shape = {8, 24};
             }),
@@ -167,9 +161,6 @@ TEST_F(CheckpointFolder, ThatIsDamagedIsRefusedByWhatIsWrong) {
             }),
             {"model.layers.1.input_layernorm.weight is no weight"}}})
     expect_error(damage, parts);
-  write({{kConfigFile, {}}});
-  fs::create_directory(configuration);
-  EXPECT_NE(load_error().find(configuration), std::string::npos) << load_error();
   fs::remove_all(folder_);
   EXPECT_NE(load_error().find(configuration), std::string::npos) << load_error();
 }
@@ -260,15 +251,13 @@ TEST_F(CheckpointFolder, WithShardsIsReadAsOneFileAndRefusedByWhatIsWrong) {
   write(shards);
   EXPECT_EQ(find_checkpoint(folder_), folder_);
   expect_the_model();
-  for (const std::string name :
-       {"../step-8/model.safetensors", "/etc/passwd", "..", "", "a\\b", ".x"}) {
+  for (const std::string name : {"../step-8/model.safetensors", "/etc/passwd", "..", "", "a\\b"}) {
     nlohmann::json other = map;
     other[all[0].name] = name;
     shards[index] = index_of(other);
     expect_error(shards, {"which is no file in this folder"});
   }
-  for (const char* text :
-       {"[]", "{}", R"({"weight_map": 3})", R"({"weight_map": {"a": 1}})", "{"}) {
+  for (const char* text : {"{}", R"({"weight_map": {"a": 1}})", "{"}) {
     shards[index] = text;
     expect_error(shards, {index});
   }

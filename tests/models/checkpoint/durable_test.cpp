@@ -76,15 +76,6 @@ void fill_checkpoint(const fs::path& staging) {
 const Contents kCheckpoint = {
     {"step-1", ""}, {"step-1/config.json", "{}"}, {"step-1/tokenizer.json", "{}"}};
 
-TEST_F(DurableFileTest, HoldsWhatWasWrittenInOrder) {
-  DurableFile file(folder_ / "a");
-  file.write("one ");
-  file.write(std::string_view("\0\n", 2));
-  file.write(std::as_bytes(std::span("two", 3)));
-  file.flush();
-  EXPECT_EQ(read_file(folder_ / "a"), std::string("one \0\ntwo", 9));
-}
-
 TEST_F(DurableFileTest, SurvivesShortWritesAndInterruptions) {
   for (int call = 0; call < 12; ++call) {
     Faults faults(call, EINTR);
@@ -114,15 +105,6 @@ TEST_F(WriteFileDurably, TakesABareNameAndReplacesWhatACrashLeftBehind) {
   write_file_durably("a", "new");
   fs::current_path(before);
   EXPECT_EQ(contents(), (Contents{{"a", "new"}}));
-}
-
-TEST_F(WriteFileDurably, NamesAMissingFolderAndRefusesAFolderOfThatName) {
-  const fs::path path = folder_ / "none" / "a";
-  EXPECT_EQ(message_of<WriteError>([&] { write_file_durably(path, "text"); }),
-            "cannot write " + path.string() + ": No such file or directory");
-  fs::create_directory(folder_ / "a");
-  EXPECT_THROW(write_file_durably(folder_ / "a", "text"), WriteError);
-  EXPECT_EQ(contents(), (Contents{{"a", ""}}));
 }
 
 TEST_F(PublishFolder, PublishesEverythingOrNothing) {

@@ -57,9 +57,11 @@ TEST(MalformedSafetensors, IsRefusedInOneLineThatNamesTheFile) {
   const auto typed = [&entry](const std::string& dtype) {
     return entry("\"dtype\":" + dtype + R"(,"shape":[4],"data_offsets":[0,4])");
   };
-  const auto second = [](const std::string& fields, const std::string& data = "data") {
-    return file_bytes(R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"y":{"dtype":"U8",)" +
-                          fields + "}}",
+  // A second tensor of one byte.
+  const auto second = [](const std::string& offsets, const std::string& data) {
+    return file_bytes(R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                      R"("y":{"dtype":"U8","shape":[1],"data_offsets":)" +
+                          offsets + "}}",
                       data);
   };
   // What is said of files.
@@ -68,35 +70,28 @@ TEST(MalformedSafetensors, IsRefusedInOneLineThatNamesTheFile) {
       {"cut off", {with_length(~0ULL, "{}")}},
       {"cut off after 2 of 3 bytes", {with_length(3, "{}")}},
       {"not valid JSON",
-       {file_bytes(""), file_bytes("{}{}"), file_bytes("{/**/}"), file_bytes("{\"\xff\":{}}"),
+       {file_bytes(""), file_bytes("{}{}"), file_bytes("{\"\xff\":{}}"),
         file_bytes("{\"x\":" + std::string(100'000, '[') + "}")}},
       {"no JSON object", {file_bytes("[]")}},
       {"map text to text",
        {file_bytes(R"({"__metadata__":{"a":1}})"), file_bytes(R"({"__metadata__":null})")}},
       {"tensor 'x' has a shape", {file_bytes(R"({"x":"U8"})")}},
-      {"dtype", {typed("8")}},
       {"dtype null", {entry(R"("shape":[4],"data_offsets":[0,4])")}},
-      {"dtype {}", {typed("{}")}},
+      {"dtype 8", {typed("8")}},
       {R"("F31")", {typed(R"("F31")")}},
-      {R"("F4")", {typed(R"("F4")")}},
-      {R"("u8")", {typed(R"("u8")")}},
       {"list of sizes",
-       {entry(R"("dtype":"U8","data_offsets":[0,4])"), shaped("4"), shaped(R"(["4"])"),
-        shaped("[4.0]"), shaped("[-4]"), shaped("[9223372036854775808]"),
-        shaped("[18446744073709551620]")}},
+       {entry(R"("dtype":"U8","data_offsets":[0,4])"), shaped("4"), shaped("[4.0]"), shaped("[-4]"),
+        shaped("[9223372036854775808]")}},
       {"does not have 4 bytes",  // the second one's number of bytes wraps to 4
        {shaped("[4294967296,4294967296,4]"), shaped("[4611686018427387905,4]"), shaped("[5]"),
         shaped("[3]")}},
       {"pair",
-       {entry(R"("dtype":"U8","shape":[4])"), shaped("[4]", "[4]"), shaped("[4]", "[0,4,4]"),
-        shaped("[4]", "[-4,0]")}},
+       {entry(R"("dtype":"U8","shape":[4])"), shaped("[4]", "[4]"), shaped("[4]", "[-4,0]")}},
       {"bytes [4,0] of 4", {shaped("[4]", "[4,0]")}},
       {"bytes [0,5] of 4", {shaped("[5]", "[0,5]")}},
       {"bytes follow the last tensor", {shaped("[3]", "[0,3]"), file_bytes("{}", "data")}},
       {"does not begin where",  // before there, within another tensor, after a gap
-       {shaped("[3]", "[1,4]"), second(R"("shape":[2],"data_offsets":[2,4])"),
-        second(R"("shape":[4],"data_offsets":[0,4])"),
-        second(R"("shape":[1],"data_offsets":[5,6])", "data56")}}};
+       {shaped("[3]", "[1,4]"), second("[2,3]", "data"), second("[5,6]", "data56")}}};
   for (const auto& [part, files] : refusals) {
     for (const std::string& bytes : files) {
       const std::string message = message_of([&] { parse(bytes); });
@@ -146,9 +141,6 @@ TEST(Safetensors, WhatIsMissingIsNamed) {
   EXPECT_TRUE(message_of([&] {
                 file.at("lm_head\n.weight");
               }).starts_with("model.safetensors: tensor 'lm_head"));
-  EXPECT_EQ(message_of([] { open_safetensors("/nowhere/x"); }),
-            "there is no file '/nowhere/x'; check the path");
-  EXPECT_EQ(message_of([] { open_safetensors("/tmp"); }), "'/tmp' is a folder; name a file in it");
 }
 
 TEST(SafetensorsNumbers, OfEachTypeAreExact) {
