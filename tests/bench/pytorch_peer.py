@@ -2,7 +2,7 @@
 """A model of headcount's presets in PyTorch, trained as nanoGPT trains it: what headcount is
 measured against. versus_pytorch.py starts a process of it for each setting. Standard input has a
 JSON array a line, first the arguments of Training and then calls of its methods: a name, and
-arguments. Each call gets a line of JSON as an answer. Needs PyTorch 2.1.
+arguments. Each line gets one of JSON as an answer. Needs PyTorch 2.4.
 """
 import json
 import math
@@ -22,16 +22,6 @@ def linear(c, inputs, outputs):
 
 def layer_norm(c):
     return nn.LayerNorm(c["dim"], c["norm-epsilon"], bias=c["bias"] == "on")
-
-
-class RmsNorm(nn.Module):
-    def __init__(self, width, epsilon):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-        self.epsilon = epsilon
-
-    def forward(self, x):
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.epsilon) * self.weight
 
 
 def attend(q, k, v, dropout):
@@ -68,7 +58,7 @@ class Latent(nn.Module):
         self.nope, self.rope, self.v_width = c["nope-dim"], c["rope-dim"], c["v-dim"]
         self.q = linear(c, c["dim"], self.heads * (self.nope + self.rope))
         self.kv = linear(c, c["dim"], self.rank + self.rope)
-        self.norm = RmsNorm(self.rank, c["norm-epsilon"])
+        self.norm = nn.RMSNorm(self.rank, c["norm-epsilon"])
         self.expand = linear(c, self.rank, self.heads * (self.nope + self.v_width))
         self.o = linear(c, self.heads * self.v_width, c["dim"])
 
@@ -201,8 +191,8 @@ class Training:
         return total / count
 
 
-if __name__ == "__main__":
-    training = Training(*json.loads(sys.stdin.readline()))
-    for line in sys.stdin:
-        method, *arguments = json.loads(line)
-        print(json.dumps(getattr(training, method)(*arguments)), flush=True)
+training = Training(*json.loads(sys.stdin.readline()))
+print(json.dumps(training.about()), flush=True)
+for line in sys.stdin:
+    method, *arguments = json.loads(line)
+    print(json.dumps(getattr(training, method)(*arguments)), flush=True)

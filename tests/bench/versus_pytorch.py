@@ -17,7 +17,6 @@ PyTorch runs in the setting in which its step is fastest: threads of OpenMP and 
 or autocast to bfloat16, as it is or compiled.
 """
 import argparse
-import contextlib
 import itertools
 import json
 import os
@@ -30,83 +29,50 @@ import sys
 import tempfile
 import typing
 
-PYTORCH = "PyTorch"
 SIZES = {"nanogpt-cpu": "--preset nanogpt-cpu",
          "toy": "--preset nanogpt-cpu --layers 2 --heads 2 --dim 32 --context 32 --batch 8",
          "nanogpt-gpu": "--preset nanogpt-gpu"}
 
 
-def say(text):
-    print(text, flush=True)
-
-
-class PeerEnded(Exception):
-    pass
-
-
 class Setting(typing.NamedTuple):
     """What PyTorch can be told: threads of OpenMP and of OpenBLAS, to compile, to round to bf16."""
-
     openmp: int
     openblas: int
     compiled: bool
     bf16: bool
 
-    def __str__(self):
-        return (f"PyTorch{' compiled' * self.compiled}{' bf16' * self.bf16}, "
-                f"threads {self.openmp} of OpenMP, {self.openblas} of OpenBLAS")
 
-
-class Peer:
+class Peer(subprocess.Popen):
     """A process of pytorch_peer.py in one setting. `python` is the command that runs a Python that
     has PyTorch, `config` what a run's config.json holds."""
 
     def __init__(self, python, config, text, setting):
         environment = dict(os.environ, OMP_NUM_THREADS=str(setting.openmp),
                            OPENBLAS_NUM_THREADS=str(setting.openblas))
-        self.worker = subprocess.Popen(
-            [*shlex.split(python), pathlib.Path(__file__).with_name("pytorch_peer.py")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-        self.say(config, text, setting.compiled, setting.bf16)
-        self.about = self.call("about")
+        super().__init__([*shlex.split(python), pathlib.Path(__file__).with_name("pytorch_peer.py")],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.about = self.call(config, text, setting.compiled, setting.bf16)
         self.call("run", 1)  # compiles
         self.ms = self.call("run", 1)["ms"]
 
-    def say(self, *values):
-        print(json.dumps(values), file=self.worker.stdin, flush=True)
-
-    def call(self, method, *arguments):
-        self.say(method, *arguments)
-        line = self.worker.stdout.readline()
-        if not line:
-            raise PeerEnded
-        return json.loads(line)
-
-    def close(self):
-        self.worker.stdin.close()
-        self.worker.wait()
+    def call(self, *values):
+        print(json.dumps(values), file=self.stdin, flush=True)
+        return json.loads(self.stdout.readline())
 
 
 def fastest(python, config, text, threads):
     """The setting with the least median of a second of steps, or of one that takes longer; prints
-    them all. Compiling needs a C++ compiler; where it fails, the settings with it are left out."""
-    times, compiles = {}, True
+    them all. Those that fail, as compiled ones do without a C++ compiler, are left out."""
+    times = {}
     pools = sorted({(1, threads), (threads, 1), (1, 1)})
     for compiled, bf16, pool in itertools.product((False, True), (False, True), pools):
-        if compiled and not compiles:
-            continue
         setting = Setting(*pool, compiled, bf16)
         try:
-            with contextlib.closing(Peer(python, config, text, setting)) as peer:
-                steps = min(100, int(1000 / peer.ms))
-                times[setting] = peer.call("run", steps)["ms"] if steps > 0 else peer.ms
-        except (PeerEnded, BrokenPipeError):
-            if not compiled:
-                sys.exit("PyTorch's process ended; what it said stands above")
-            compiles = False
-            say("    PyTorch cannot compile here; what it said stands above")
-            continue
-        say(f"    {setting}: {times[setting]:.2f} ms")
+            with Peer(python, config, text, setting) as peer:
+                times[setting] = peer.call("run", max(1, min(100, int(1000 / peer.ms))))["ms"]
+            print(f"    {setting}: {times[setting]:.2f} ms")
+        except (ValueError, BrokenPipeError):
+            print(f"    {setting} fails; what it said stands above")
     return min(times, key=times.get)
 
 
@@ -139,9 +105,8 @@ class Recipe:
 
 
 def compare_steps(arguments):
-    say(f"{arguments.threads} threads, {arguments.rounds} rounds in turn, medians")
-    say("size         attent.      ours   PyTorch  ratio  its spread      ours  PyTorch  ratio")
-    say("                            ms        ms                       peak MB")
+    print("size         attent.      ours   PyTorch  ratio  its spread      ours  PyTorch  ratio")
+    print("                            ms        ms                       peak MB")
     characters = "".join(random.Random(1).choices([chr(33 + i) for i in range(65)], k=100_000))
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "text.txt")
@@ -153,9 +118,9 @@ def compare_steps(arguments):
                                 f"{SIZES[size]} --attention {attention} --eval-every 0", file)
                 common = (arguments.python, recipe.config, characters)
                 setting = setting or fastest(*common, arguments.threads)
-                with contextlib.closing(Peer(*common, setting)) as peer:
-                    say(f"{size:12} {attention:6} {steps_line(arguments, recipe, peer)}")
-    say(f"PyTorch {peer.about['version']}")
+                with Peer(*common, setting) as peer:
+                    print(f"{size:12} {attention:6} {steps_line(arguments, recipe, peer)}")
+    print(f"PyTorch {peer.about['version']}")
 
 
 def steps_line(arguments, recipe, peer):
@@ -176,31 +141,18 @@ def steps_line(arguments, recipe, peer):
             f"{their_peak / our_peak:6.1f}")
 
 
-class Run:
-    """Evaluations of a training run, in its order: (seconds of training before it, steps, loss)."""
-
-    def __init__(self, curve, below):
-        self.curve = curve
-        self.reached = next((point for point in curve if point[2] < below), None)
-
-    def __str__(self):
-        if not self.reached:
-            best = min(loss for _, _, loss in self.curve)
-            return f"{self.curve[-1][1]:7} {best:8.4f}  not below it"
-        return "{1:7} {2:8.4f} {0:9.1f} s".format(*self.reached)
-
-
-def our_run(arguments, recipe, seed):
-    """Its number of parameters, and the run."""
-    result, _, lines = recipe.train("--seed", str(seed), "--eval-every", str(arguments.every))
+# A curve has a run's evaluations: (seconds of training before it, steps, loss). It ends with the
+# first one below the number.
+def our_curve(arguments, recipe, seed):
+    result, _, lines = recipe.train("--seed", str(seed), "--eval-every", str(arguments.every),
+                                    "--stop-at-loss", str(arguments.below))
     # All steps cost the same, so those up to an evaluation take their share of the whole time.
     tokens = recipe.config["batch"] * recipe.config["accumulate"] * recipe.config["context"]
     each = tokens / result["tokens_per_second"]
-    curve = [(each * s["step"], s["step"], s["val_loss"]) for s in lines if "val_loss" in s]
-    return result["params"], Run(curve, arguments.below)
+    return [(each * s["step"], s["step"], s["val_loss"]) for s in lines if "val_loss" in s]
 
 
-def their_run(arguments, recipe, peer, seed):
+def their_curve(arguments, recipe, peer, seed):
     peer.call("restart", seed)
     curve, seconds, done = [], 0.0, 0
     while done < recipe.config["steps"] and not (curve and curve[-1][2] < arguments.below):
@@ -208,53 +160,45 @@ def their_run(arguments, recipe, peer, seed):
         seconds += peer.call("run", steps)["seconds"]
         done += steps
         curve.append((seconds, done, peer.call("evaluate")))
-    return peer.about["params"], Run(curve, arguments.below)
+    return curve
 
 
 def compare_losses(arguments):
     with open(arguments.data, encoding="utf-8", newline="") as file:
         text = file.read()
     recipes = [Recipe(arguments, *named.split("=", 1), arguments.data) for named in arguments.ours]
-    theirs = Recipe(arguments, PYTORCH, arguments.theirs, arguments.data)
-    say(f"{arguments.threads} threads, {arguments.rounds} rounds in turn, until the loss over the "
-        f"whole validation part is below {arguments.below} nats a character")
+    theirs = Recipe(arguments, "PyTorch", arguments.theirs, arguments.data)
     for recipe in (*recipes, theirs):
-        say(f"{recipe.name}: {recipe.flags}, {recipe.config['steps']} steps")
+        print(f"{recipe.name}: {recipe.flags}, {recipe.config['steps']} steps")
     setting = fastest(arguments.python, theirs.config, text, arguments.threads)
-    precisions = {recipe.name: recipe.config.get("precision", "f32") for recipe in recipes}
-    precisions[PYTORCH] = "bf16" if setting.bf16 else "f32"
-    runs = {name: [] for name in precisions}
-    width = max(map(len, runs))
-    with contextlib.closing(Peer(arguments.python, theirs.config, text, setting)) as peer:
-        say(f"{setting}; version {peer.about['version']}")
-        say(f"{'':{width}} round  precision   params   steps     loss       time")
+    curves = {recipe.name: [] for recipe in (*recipes, theirs)}
+    width = max(map(len, curves))
+    with Peer(arguments.python, theirs.config, text, setting) as peer:
+        print(f"PyTorch {peer.about['version']}: {setting}")
+        print(f"{'':{width}} round   steps     loss   seconds")
         for seed in range(1, arguments.rounds + 1):
             for recipe in (*recipes, theirs):
-                name = recipe.name
-                params, run = (their_run(arguments, recipe, peer, seed) if recipe is theirs
-                               else our_run(arguments, recipe, seed))
-                runs[name].append(run)
-                say(f"{name:{width}} {seed:5} {precisions[name]:>10} {params:8} {run}")
-    for name, mine in runs.items():
-        say(f"{name:{width}}  {summary(mine, runs[PYTORCH])}")
-    say("curves of round 1: seconds, steps, loss")
-    for name, (first, *_) in runs.items():
-        for seconds, steps, loss in first.curve:
-            say(f"{name} {seconds:.2f} {steps} {loss:.4f}")
+                curve = (their_curve(arguments, recipe, peer, seed) if recipe is theirs
+                         else our_curve(arguments, recipe, seed))
+                curves[recipe.name].append(curve)
+                seconds, steps, loss = curve[-1]
+                print(f"{recipe.name:{width}} {seed:5} {steps:7} {loss:8.4f} {seconds:9.1f}")
+    for name, mine in curves.items():
+        print(f"{name:{width}}  {summary(mine, curves['PyTorch'], arguments.below)}")
+    print("curves of round 1: seconds, steps, loss")
+    for name, (first, *_) in curves.items():
+        for seconds, steps, loss in first:
+            print(f"{name} {seconds:.2f} {steps} {loss:.4f}")
 
 
-def summary(mine, theirs):
+def summary(mine, theirs, below):
     """Median seconds of a recipe, and its ratio to PyTorch's of the same round."""
-    reached = [run.reached[0] for run in mine if run.reached]
-    if not reached:
-        return "below it in no round"
-    ratios = sorted(other.reached[0] / run.reached[0] for run, other in zip(mine, theirs)
-                    if run.reached and other.reached)
-    line = f"{statistics.median(reached):8.1f} s, median of {len(reached)}"
-    if ratios and mine is not theirs:
-        line += (f"; {statistics.median(ratios):.2f} times as fast as PyTorch"
-                 f" ({ratios[0]:.2f} to {ratios[-1]:.2f})")
-    return line
+    if any(curve[-1][2] >= below for curve in mine + theirs):
+        return f"no ratio, since it or PyTorch has not come below {below} in each round"
+    ratios = sorted(other[-1][0] / curve[-1][0] for curve, other in zip(mine, theirs))
+    return (f"{statistics.median(curve[-1][0] for curve in mine):8.1f} s, "
+            f"{statistics.median(ratios):.2f} times as fast as PyTorch "
+            f"({ratios[0]:.2f} to {ratios[-1]:.2f})")
 
 
 def main():
@@ -281,6 +225,8 @@ def main():
                              help="recipe of PyTorch, one that nanoGPT has; default: %(default)s")
         command.add_argument("--every", type=int, default=50, help="steps between evaluations")
     arguments = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)
+    print(f"{arguments.threads} threads, {arguments.rounds} rounds in turn, medians")
     arguments.compare(arguments)
 
 
