@@ -3,6 +3,7 @@
 // and the speed as a share of its bound. The bound is the time that reading the weights and the
 // cache once takes at the bandwidth measured in the same run, on a buffer as large.
 // Usage: decode [--from RUN] [SHORTEST_CONTEXT] [LONGEST_CONTEXT] [SEQUENCES] [THREADS]
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "autograd/parallel.h"
-#include "autograd/random.h"
 #include "bench/measure.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/decoder.h"
@@ -23,6 +23,11 @@ namespace {
 
 constexpr Index kVocabulary = 65, kDim = 512, kHeads = 8, kLayers = 4, kFfn = 1376;
 constexpr int kRounds = 5;
+
+// Attentions, with a form of the cache where a kind has several.
+constexpr const char* kVariants[] = {
+    "mha", "gqa", "mqa",    "mla expanded", "mla absorbed", "latent-bias",
+    "fox", "v4",  "v4@128", "hca@128",      "csa@128",      "dsa:index-topk=512 absorbed"};
 
 struct Variant {
   std::string name;
@@ -39,47 +44,29 @@ ModelPlan plan_of(const std::string& attention) {
 }
 
 // The feed-forward width gives every attention MHA's number of parameters.
-Variant variant(const char* name, const char* attention, const char* form = nullptr) {
+Variant variant(const std::string& name) {
   const auto parameters = [](const ModelPlan& plan) {
     return attention_costs(plan->cycle.front(), 1).front().parameters.value();
   };
-  const ModelPlan plan = plan_of(attention);
+  const std::size_t space = name.find(' ');
+  const ModelPlan plan = plan_of(name.substr(0, space));
   const Index more = (parameters(plan_of("mha")) - parameters(plan)) / (3 * kDim);
   FormOfKind forms;
-  if (form) forms.emplace(plan->cycle.front().kind().name, form);
+  if (space != name.npos) forms.emplace(plan->cycle.front().kind().name, name.substr(space + 1));
   return {name, with_settings(plan, {{"ffn-dim", kFfn + more}}), forms};
 }
 
-std::vector<Variant> variants() {
-  return {variant("mha", "mha"),
-          variant("gqa", "gqa"),
-          variant("mqa", "mqa"),
-          variant("mla expanded", "mla", "expanded"),
-          variant("mla absorbed", "mla", "absorbed"),
-          variant("latent-bias", "latent-bias"),
-          variant("fox", "fox"),
-          variant("v4", "v4"),
-          variant("v4@128", "v4@128"),
-          variant("hca@128", "hca@128"),
-          variant("csa@128", "csa@128"),
-          variant("dsa, 512 picked", "dsa:index-topk=512", "absorbed")};
-}
-
-// Caches of a context but for the last token, as Decoder has them. The numbers in them are random,
-// since values do not change the time.
+// Caches of a context but for the last token, as Decoder has them, filled with one number: values
+// do not change the time.
 std::vector<LayerCache> full_caches(const LanguageModel& model, Index sequences, CacheType type,
                                     const FormOfKind& forms) {
   const Index context = model.plan()->context;
   std::vector<LayerCache> caches = model.make_caches({sequences, context, type}, forms);
   for (LayerCache& cache : caches) {
     for (const Kept& kept : cache.keeps()) {
-      std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width));
-      const RandomKey key{1, random_stream("decode speed"), 0};
-      for (std::size_t i = 0; i < row.size(); ++i)
-        row[i] = static_cast<Real>(random_normal(key, i));
+      const std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width), Real{0.5F});
       if (kept.per_sequence) {
-        const std::span<Real> state = cache.state(kept.name);
-        for (std::size_t i = 0; i < state.size(); ++i) state[i] = row[i % row.size()];
+        std::ranges::fill(cache.state(kept.name), Real{0.5F});
         continue;
       }
       RowCache& rows = cache.rows(kept.name);
@@ -126,7 +113,7 @@ void measure(const Variant& variant, Index context, Index sequences) {
   const Index parameters = model.parameters().element_count();
   // A step reads one row of the embedding for each sequence, and every other weight once.
   const auto weights = static_cast<double>(parameters - kVocabulary * model.plan()->dim);
-  std::printf("%-13s %7td %7.2f", variant.name.c_str(), context,
+  std::printf("%-27s %7td %7.2f", variant.name.c_str(), context,
               static_cast<double>(parameters) / 1e6);
   for (std::size_t i = 0; i < caches.size(); ++i) {
     double cached = 0;
@@ -151,7 +138,7 @@ int main(int argc, char** argv) {
     argv += 2;
     argc -= 2;
   } else {
-    all = variants();
+    for (const char* name : kVariants) all.push_back(variant(name));
   }
   const Index shortest = argc > 1 ? std::atol(argv[1]) : 128;
   const Index longest = argc > 2 ? std::atol(argv[2]) : 32768;
@@ -160,7 +147,7 @@ int main(int argc, char** argv) {
   const ModelPlan& shape = all.front().plan;
   std::printf("%td layers, dim %td, %td sequences, %d threads, medians of %d rounds\n",
               shape->layers, shape->dim, sequences, threads(), kRounds);
-  std::printf("%-13s %7s %7s", "attention", "context", "M par.");
+  std::printf("%-27s %7s %7s", "attention", "context", "M par.");
   for (const CacheTypeRow& type : cache_types())
     std::printf(" %4s MB %7s %5s", type.name.data(), "tok/s", "bound");
   std::printf("\n");

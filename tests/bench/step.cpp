@@ -1,14 +1,9 @@
-// A training step beside its own matrix products alone, for each attention, both and an evaluation
-// as a share of the multiply-adds that the processor can do, and the step with precision bf16 as a
-// share of the step's time, all measured in turn.
-// Usage: step [nanogpt-cpu|nanogpt-gpu|toy] [ROUNDS] [THREADS] [ATTENTION] [SETTING=VALUE ...]
-#include <sys/wait.h>
-#include <unistd.h>
-
+// A training step beside its own matrix products alone, in turn, and both as a share of the
+// multiply-adds that the processor can do.
+// Usage: step [nanogpt-cpu|nanogpt-gpu|toy] [ROUNDS] [THREADS] [attention=NAME SETTING=VALUE ...]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,7 +13,6 @@
 #include "autograd/random.h"
 #include "bench/measure.h"
 #include "models/language_model.h"
-#include "train/evaluation.h"
 #include "train/statistics.h"
 #include "train/trainer.h"
 
@@ -37,25 +31,6 @@ TrainOptions options_of(const std::string& size, const nlohmann::json& more) {
   return resolve_training(given);
 }
 
-// A model that trains on 100,000 random characters, after two steps: it takes no more memory.
-struct Training {
-  TrainOptions options;
-  LanguageModel model{options.model, kVocabulary};
-  std::vector<std::int32_t> tokens = [] {
-    std::vector<std::int32_t> all(100'000);
-    for (std::size_t i = 0; i < all.size(); ++i)
-      all[i] = static_cast<std::int32_t>(random_below({1, 0, 0}, i, kVocabulary));
-    return all;
-  }();
-  Trainer trainer{model, options, tokens};
-
-  explicit Training(const TrainOptions& all) : options(all) {
-    model.initialize(1);
-    trainer.step();
-    trainer.step();
-  }
-};
-
 // Matrix number i of an operand that holds some, each [rows, cols].
 ConstMatrix matrix(const Real* operand, Index i, Index rows, Index cols, bool transposed) {
   const Real* const first = operand + i * rows * cols;
@@ -68,7 +43,6 @@ struct Product {
   bool a_transposed, b_transposed;
   Index count;  // 1: one product, cut into chunks; more: side by side, one thread each
 
-  Index macs() const { return count * rows * cols * k; }
   Index largest() const { return count * std::max({rows * cols, rows * k, k * cols}); }
   void run(const Real* a, const Real* b, Real* c) const {
     const auto compute = [&](const auto& multiply, Index i) {
@@ -112,78 +86,53 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
   return products;
 }
 
-// Memory for the products of one step, and a way to run them all, as the step would: in as many
-// shards, through the same functions, on operands as large.
-class ProductRun {
- public:
-  ProductRun(std::vector<Product> of_one_shard, Index shards)
-      : products_(std::move(of_one_shard)), shards_(shards) {
-    for (const Product& p : products_) largest_ = std::max(largest_, p.largest());
-    largest_ = (largest_ + kAlignment - 1) / kAlignment * kAlignment;
-    for (int thread = 0; thread < (shards == 1 ? 1 : threads()); ++thread) {
-      const auto numbers = static_cast<std::size_t>(3 * largest_);
-      operands_.push_back(allocate_aligned(numbers * sizeof(Real)));
-      std::fill_n(reinterpret_cast<Real*>(operands_.back().get()), numbers, Real{1});
-    }
-  }
-
-  void run() {
-    parallel_tasks(shards_, threads(), [&](Index, int thread) {
-      auto* const a = reinterpret_cast<Real*>(operands_[static_cast<std::size_t>(thread)].get());
-      for (const Product& p : products_) p.run(a, a + largest_, a + 2 * largest_);
-    });
-  }
-
-  double macs() const {
-    double sum = 0;
-    for (const Product& p : products_) sum += static_cast<double>(p.macs() * shards_);
-    return sum;
-  }
-
- private:
-  std::vector<Product> products_;
-  Index shards_;
-  Index largest_ = 0;
-  std::vector<AlignedMemory> operands_;  // three for each thread, of `largest_` numbers
-};
-
-void measure(const char* size, nlohmann::json settings, int rounds) {
-  const std::string kind = settings.at("attention");
-  const double before = resident_megabytes();
-  Training training(options_of(size, settings));
+void measure(const TrainOptions& options, int rounds) {
+  std::vector<std::int32_t> tokens(100'000);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<std::int32_t>(random_below({1, 0, 0}, i, kVocabulary));
+  LanguageModel model(options.model, kVocabulary);
+  model.initialize(1);
+  Trainer trainer(model, options, tokens);
+  for (int i = 0; i < 2; ++i) trainer.step();  // then it takes no more memory
   const double resident = resident_megabytes();
-  settings["precision"] = "bf16";
-  Training rounded(options_of(size, settings));
-  const double rounded_resident = resident_megabytes() - resident + before;
-  const Index shards = shard_count(training.options);
-  ProductRun products(pass_products(training.model, training.options.batch / shards), shards);
-  products.run();
-  // Long enough that all threads have equal shares. What is counted leaves out tiles that nobody
-  // sees.
-  const auto text = std::span(training.tokens).first(16385);
-  const auto evaluate_text = [&] { evaluate(training.model, text, {}); };
-  const double evaluation_macs = [&] {
-    const MacCounter counter;
-    evaluate_text();
-    return static_cast<double>(counter.count());
+
+  // The products of a step as it runs them: in as many shards, on operands as large, three for each
+  // thread.
+  const Index shards = shard_count(options);
+  const std::vector<Product> products = pass_products(model, options.batch / shards);
+  Index largest = 0;
+  for (const Product& p : products) largest = std::max(largest, p.largest());
+  largest = (largest + kAlignment - 1) / kAlignment * kAlignment;
+  const auto numbers = static_cast<std::size_t>(3 * largest);
+  std::vector<AlignedMemory> operands;
+  for (int thread = 0; thread < (shards == 1 ? 1 : threads()); ++thread) {
+    operands.push_back(allocate_aligned(numbers * sizeof(Real)));
+    std::fill_n(reinterpret_cast<Real*>(operands.back().get()), numbers, Real{1});
+  }
+  const auto run_products = [&] {
+    parallel_tasks(shards, threads(), [&](Index, int thread) {
+      auto* const a = reinterpret_cast<Real*>(operands[static_cast<std::size_t>(thread)].get());
+      for (const Product& p : products) p.run(a, a + largest, a + 2 * largest);
+    });
+  };
+  const double flops = [&] {
+    const MacCounter macs;
+    run_products();
+    return 2 * static_cast<double>(macs.count());
   }();
-  std::vector<double> step_ms, rounded_share, product_ms, evaluation_ms, peak;
+
+  std::vector<double> step_ms, product_ms, peak;
   for (int i = 0; i < rounds; ++i) {
-    step_ms.push_back(milliseconds([&] { training.trainer.step(); }));
-    rounded_share.push_back(milliseconds([&] { rounded.trainer.step(); }) / step_ms.back());
-    product_ms.push_back(milliseconds([&] { products.run(); }));
-    evaluation_ms.push_back(milliseconds(evaluate_text));
+    step_ms.push_back(milliseconds([&] { trainer.step(); }));
+    product_ms.push_back(milliseconds(run_products));
     peak.push_back(multiply_add_gflops(threads()));
   }
-  // Percent of the peak that so many multiply-adds in so many milliseconds are.
-  const auto share = [&](double macs, const std::vector<double>& ms) {
-    return 100 * 2e-6 * macs / median(ms) / median(peak);
-  };
-  std::printf("%-12s %8.2f %8.2f %7.2f %8.2f %8.1f %7.1f %9.1f %7.1f %8.0f %8.0f\n", kind.c_str(),
-              median(step_ms), *std::ranges::min_element(step_ms), median(rounded_share),
-              median(product_ms), median(peak), share(products.macs(), step_ms),
-              share(products.macs(), product_ms), share(evaluation_macs, evaluation_ms), resident,
-              rounded_resident);
+  const double at_peak = 1e-6 * flops / median(peak);  // milliseconds
+  std::printf(
+      "step %.2f ms, %.1f %% of the peak of %.1f GFLOP/s; its products alone %.1f %%; "
+      "%.0f MB resident\n",
+      median(step_ms), 100 * at_peak / median(step_ms), median(peak),
+      100 * at_peak / median(product_ms), resident);
 }
 
 }  // namespace
@@ -193,30 +142,15 @@ int main(int argc, char** argv) {
   using namespace headcount;
   const char* size = argc > 1 ? argv[1] : "nanogpt-cpu";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 50;
-  const int thread_count = argc > 3 ? std::atoi(argv[3]) : 0;
-  std::printf("%s, %s threads, medians of %d rounds in turn\n", size,
-              thread_count > 0 ? argv[3] : "all", rounds);
-  std::printf("%-12s %8s %8s %7s %8s %8s %7s %9s %7s %8s %8s\n", "attention", "step ms", "least",
-              "bf16 /", "products", "peak", "step %", "products%", "eval %", "MB", "bf16 MB");
-  int failed = 0;
-  for (const AttentionKind* kind : attention_kinds()) {
-    if (argc > 4 && kind->name != argv[4]) continue;
-    // Each in a process of its own, for the sake of its memory; no thread has been started yet.
-    std::fflush(stdout);
-    if (const pid_t child = fork(); child != 0) {
-      int status = 0;
-      failed |= waitpid(child, &status, 0) != child || status != 0;
-      continue;
-    }
-    set_threads(thread_count);
-    nlohmann::json settings = {{"attention", kind->name}};
-    for (int i = 5; i < argc; ++i) {
-      const std::string setting = argv[i];
-      const std::size_t equals = setting.find('=');
-      settings[setting.substr(0, equals)] = setting.substr(equals + 1);
-    }
-    measure(size, settings, rounds);
-    return 0;
+  set_threads(argc > 3 ? std::atoi(argv[3]) : 0);
+  nlohmann::json settings = nlohmann::json::object();
+  for (int i = 4; i < argc; ++i) {
+    const std::string setting = argv[i];
+    const std::size_t equals = setting.find('=');
+    settings[setting.substr(0, equals)] = setting.substr(equals + 1);
   }
-  return failed;
+  const TrainOptions options = options_of(size, settings);
+  std::printf("%s, %s, %d threads, medians of %d rounds in turn\n", size,
+              options.model->attention.c_str(), threads(), rounds);
+  measure(options, rounds);
 }
