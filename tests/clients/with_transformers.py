@@ -4,9 +4,9 @@
 
 PROGRAM is the program headcount; without folders it trains small models first. For each folder: the
 same tokens and text, an unknown character refused, the same logits, the same greedy text, and after
-save_pretrained, whole and in shards, the same logits in headcount again. Skipped where torch, transformers
-or safetensors is missing. (Its name is not transformers.py because Python would then import this file by
-that name.)
+save_pretrained, whole and in shards, the same logits in headcount again. Skipped where torch,
+transformers or safetensors is missing. (Its name is not transformers.py because Python would then
+import this file by that name.)
 """
 
 import json
@@ -24,15 +24,15 @@ except ModuleNotFoundError as error:
     sys.exit()
 
 TOLERANCE = 1e-4
-MODELS = {
-    "mha": "--attention mha", "mqa": "--attention mqa",
-    "gqa, tied, biases": "--attention gqa --tie-embeddings --bias",
-    "mla": "--attention mla", "mla with query rank, heads of 12": "--attention mla --q-rank 24 --heads 3 --head-dim 12",
-}
+MODELS = ("--attention mha", "--attention mqa", "--attention gqa --tie-embeddings --bias",
+          "--attention mla", "--attention mla --q-rank 24 --heads 3 --head-dim 12")
+SMALL = ("--data tales --layers 2 --dim 64 --context 64 --steps 100 --lr 3e-3 "
+         "--score-scale inv-sqrt --quiet")
 
 
-def headcount(program, *arguments):
-    return subprocess.run([program, *map(str, arguments)], check=True, stdout=subprocess.PIPE).stdout
+def headcount(*arguments):
+    command = [pathlib.Path(sys.argv[1]).resolve(), *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
 
 
 def newest_checkpoint(path):
@@ -40,10 +40,9 @@ def newest_checkpoint(path):
     return steps[-1] if steps else path
 
 
-def our_logits(program, folder, text, work):
+def our_logits(folder, text, work):
     output = work / "logits.safetensors"
-    headcount(program, "eval", "--from", folder, "--data", text, "--logits", output,
-              "--format", "json")
+    headcount("eval", "--from", folder, "--data", text, "--logits", output, "--format", "json")
     tensors = load_file(output)
     return tensors["tokens"].long(), tensors["logits"]
 
@@ -53,17 +52,16 @@ def check(condition, what):
         sys.exit(f"FAILED: {what}")
 
 
-def check_folder(program, folder, work):
+def check_folder(folder, work):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     context = model.config.max_position_embeddings
     start = tokenizer.decode([1])
-    sampled = json.loads(headcount(program, "sample", "--from", folder, "--prompt", start, "--tokens",
-                                   3 * context, "--format", "json"))
-    text = start + sampled["text"]
+    text = start + json.loads(headcount("sample", "--from", folder, "--prompt", start, "--tokens",
+                                        3 * context, "--format", "json"))["text"]
     file = work / "text.txt"
     file.write_text(text, newline="")
-    tokens, logits = our_logits(program, folder, file, work)
+    tokens, logits = our_logits(folder, file, work)
 
     ids = tokenizer(text).input_ids
     check(ids[:context] == tokens.tolist(), "tokens differ")
@@ -77,37 +75,31 @@ def check_folder(program, folder, work):
         difference = (model(tokens[None]).logits[0] - logits).abs().max().item()
     check(difference < TOLERANCE, f"logits differ by {difference}")
 
+    count = context - 8
     prompt = tokenizer(text[:8], return_tensors="pt")
-    written = tokenizer.decode(model.generate(**prompt, max_new_tokens=context - 8, do_sample=False)[0])
-    ours = headcount(program, "sample", "--from", folder, "--prompt", text[:8], "--tokens", context - 8,
-                     "--temperature", 0).decode()
-    check(written.strip() in ours, f"greedy texts differ:\n{written}\n{ours}")
+    greedy = model.generate(**prompt, max_new_tokens=count, do_sample=False)[0]
+    written = tokenizer.decode(greedy).strip()
+    ours = headcount("sample", "--from", folder, "--prompt", text[:8], "--tokens", count,
+                     "--temperature", 0)
+    check(written in ours, f"greedy texts differ:\n{written}\n{ours}")
 
     for name, options in {"whole": {}, "shards": {"max_shard_size": "50KB"}}.items():
         again = work / name
         model.save_pretrained(again, **options)
         tokenizer.save_pretrained(again)
         check((again / "model.safetensors").exists() == (name == "whole"), "not saved as asked")
-        check(torch.equal(our_logits(program, again, file, work)[1], logits), f"{name}: other logits")
+        check(torch.equal(our_logits(again, file, work)[1], logits), f"{name}: other logits")
     return difference
 
 
-def main():
-    program = pathlib.Path(sys.argv[1]).resolve()
-    with tempfile.TemporaryDirectory() as work_name:
-        work = pathlib.Path(work_name)
-        folders = {name: pathlib.Path(name) for name in sys.argv[2:]}
-        if not folders:
-            for i, (name, flags) in enumerate(MODELS.items()):
-                folders[name] = work / f"run-{i}"
-                headcount(program, "train", *flags.split(), *"--layers 2 --dim 64 --context 64 --steps 100 --score-scale inv-sqrt".split(),
-                          "--lr", "3e-3", "--quiet", "--out", folders[name])
-        print(f"transformers {transformers.__version__}, torch {torch.__version__}")
-        for name, folder in folders.items():
-            with tempfile.TemporaryDirectory(dir=work) as own:
-                difference = check_folder(program, newest_checkpoint(folder), pathlib.Path(own))
-            print(f"{name}: logits differ by at most {difference:.1e}; saved again, whole and in shards: the same")
-
-
-if __name__ == "__main__":
-    main()
+print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+with tempfile.TemporaryDirectory() as folder:
+    runs = {name: pathlib.Path(name) for name in sys.argv[2:]}
+    if not runs:
+        for flags in MODELS:
+            runs[flags] = pathlib.Path(folder, f"run-{len(runs)}")
+            headcount("train", *flags.split(), *SMALL.split(), "--out", runs[flags])
+    for name, run in runs.items():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            difference = check_folder(newest_checkpoint(run), pathlib.Path(work))
+        print(f"{name}: logits differ by at most {difference:.1e}; saved again, the same")
