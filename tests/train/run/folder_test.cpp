@@ -54,11 +54,9 @@ class RunFolderOnABadDisk : public testing::Test {
     try {
       save(folder, 2);
     } catch (const WriteError& failure) {
-      const std::string what = failure.what();
       EXPECT_EQ(failure.error_number(), error);
-      for (const std::string& part : {std::string(std::strerror(error)), folder.path().string()})
-        EXPECT_NE(what.find(part), std::string::npos) << what;
-      EXPECT_EQ(what.find(".partial"), std::string::npos) << what;
+      expect_parts(failure.what(), {std::strerror(error), folder.path()});
+      expect_no_parts(failure.what(), {".partial"});
     }
     return faults.failed;
   }

@@ -60,35 +60,17 @@ TEST(FolderLock, IsSharedByThoseThatAskForMany) {
   EXPECT_EQ(refusal(folder.path()), "no error");
 }
 
-TEST(FolderLock, SaysWhatKeepsItFromLocking) {
-  const TemporaryFolder parent;
-  parent.file("file", "text");
-  expect_parts(refusal(parent.path() / "file/run"), {"cannot write ", "file/run"});
-  fs::create_directory_symlink("nowhere", parent.path() / kLockFile);
-  expect_parts(refusal(parent.path()), {kLockFile});
-}
-
-// Makes locks fail, while it lives, as on a file system without them.
-class NoLocks {
- public:
-  explicit NoLocks(int error) {
-    before_system_call() = [error](std::string_view call, std::size_t&) {
-      return call == "flock" ? error : 0;
-    };
-  }
-  ~NoLocks() {
-    before_system_call() = nullptr;
-    use_folder_locks(true);
-  }
-};
-
 TEST(FolderLock, OfAFileSystemWithoutLocksNamesTheSettingThatGoesOnWithout) {
   for (const int error : {ENOLCK, EOPNOTSUPP, ENOSYS}) {
     const TemporaryFolder folder;
-    const NoLocks none(error);
+    before_system_call() = [error](std::string_view call, std::size_t&) {
+      return call == "flock" ? error : 0;
+    };
     expect_parts(refusal(folder.path()), {"cannot lock ", "set `lock` off"});
     use_folder_locks(false);
     EXPECT_EQ(refusal(folder.path()), "no error");
+    before_system_call() = nullptr;
+    use_folder_locks(true);
     EXPECT_TRUE(fs::exists(folder.path() / kLockFile));  // it says who is there
   }
 }
