@@ -9,7 +9,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -147,23 +146,6 @@ TEST(SharedEvaluation, TellsAllRanksWhatOneFinds) {
   });
   for (const std::string& error : errors)
     EXPECT_NE(error.find("model.embed_tokens.weight is inf at element 0"), error.npos) << error;
-}
-
-// An exchange can send what is complete while backward goes on.
-TEST(GradientExchange, HearsOfTheGradientsOfTheLastLayerFirst) {
-  const TrainOptions options = exchange_options({{"shards", 1}});
-  LanguageModel model = tiny_model(options, kExchangedVocabulary);
-  Tape tape(&model.parameters());
-  std::vector<std::string> order;
-  tape.when_complete([&](ParameterId id) { order.push_back(model.parameters().name(id)); });
-  const Tokens text = tiny_tokens(options.model->context, kExchangedVocabulary);
-  tape.backward(model.loss(tape, text, text, 1).cross_entropy);
-  EXPECT_EQ(order.size(), model.parameters().size()) << "each once";
-  const auto is_of = [](std::string_view layer) {
-    return [layer](const std::string& name) { return name.find(layer) != name.npos; };
-  };
-  const auto rest = std::ranges::find_if(order, is_of(".layers.0."));
-  EXPECT_EQ(std::find_if(rest, order.end(), is_of(".layers.1.")), order.end());
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // programs: ranks
 // label: unsanitized
 // headcount started by mpirun: several processes share the work of one, and leave what it leaves.
-#include "train/ranks.h"
-
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -51,22 +49,6 @@ std::string train_line(const std::string& flags) {
       over_defaults("--batch 8 --context 16 --shards 4 --layers 2 --dim 64 --dropout 0.1 --steps 6 "
                     "--eval-every 3 --checkpoint-every 3 --keep 9 --attention gqa --kv-heads 1 ",
                     flags));
-}
-
-TEST(Ranks, ShareThingsInTheirOrder) {
-  for (const int size : {1, 2, 3, 7}) {
-    for (const Index count : {0, 1, 3, 8}) {
-      const Index most = part_of(count, 0, size).size();
-      Index next = 0;
-      for (int rank = 0; rank < size; ++rank) {
-        const Part part = part_of(count, rank, size);
-        EXPECT_EQ(part.first, next);
-        EXPECT_TRUE(part.size() == most || part.size() == most - 1) << part.size();
-        next = part.last;
-      }
-      EXPECT_EQ(next, count);
-    }
-  }
 }
 
 // gradient_exchange_test.cpp holds other optimizers, shards and precisions by threads.
