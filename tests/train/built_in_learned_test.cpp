@@ -4,7 +4,6 @@
 // predictor can have, and stays above.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "data/grammar.h"
@@ -54,10 +53,7 @@ TEST(BuiltInLearned, LookupByHeadsThatAreEnoughAndNotByAWindowThatHidesThePieces
   const Corpus corpus = load_corpus("lookup", shorter);
   LearnedText text(options, corpus);
   text.train_to(options.steps);
-  const Evaluation whole = text.evaluation();
-  EXPECT_GT(*whole.answer_accuracy, 0.95);
-  EXPECT_EQ(whole.characters, std::ssize(corpus.validation.distances) -
-                                  std::ranges::count(corpus.validation.distances, 0));
+  EXPECT_GT(*text.evaluation().answer_accuracy, 0.95);
   EXPECT_LT(*text.evaluation(2).answer_accuracy, corpus.baselines->best());
 }
 

@@ -46,18 +46,6 @@ TEST(ScoreScaleText, ThatIsNoScaleIsAnError) {
     EXPECT_THROW(ScoreScale::parse(text), ShapeError) << "'" << text << "'";
 }
 
-TEST(ScoreScaleText, OfANameRoundTrips) {
-  using enum ScoreScale::Kind;
-  for (const auto& [text, kind] : {std::pair{"inv-sqrt", inverse_sqrt},
-                                   {"none", none},
-                                   {"qk-norm", qk_norm},
-                                   {"row-norm", row_norm},
-                                   {"length", length}}) {
-    EXPECT_EQ(ScoreScale::parse(text).kind, kind) << text;
-    EXPECT_EQ(ScoreScale::parse(text).text(), text);
-  }
-}
-
 RC_GTEST_PROP(ScoreScaleText, OfANumberRoundTripsToTheLastBit, ()) {
   const double mantissa = *rc::gen::inRange<std::int64_t>(1, std::int64_t{1} << 53);
   const ScoreScale scale = {ScoreScale::Kind::number,

@@ -69,13 +69,6 @@ TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
   EXPECT_EQ(csv_field(1234567890123456789), "1234567890123456789");
 }
 
-TEST(Table, AsJsonHasTheValuesByKey) {
-  EXPECT_EQ(json_rows(columns(), kFruits).dump(),
-            R"([{"name":"fig","price":0.1,"ripe":true},)"
-            R"({"name":"red \"plum\"","price":null,"ripe":false},)"
-            R"({"name":"","price":12.0,"ripe":true}])");
-}
-
 TEST(Table, OfJsonHasARowForEachObjectOrALineForEachKeyOfOne) {
   using Json = nlohmann::ordered_json;
   const Json one = {{"loss", 0.5}, {"note", nullptr}, {"at", {1, 2}}, {"name", "a b"}};
@@ -84,7 +77,6 @@ TEST(Table, OfJsonHasARowForEachObjectOrALineForEachKeyOfOne) {
             "name  value\nloss    0.5\nnote\nat    [1,2]\nname    a b\n");
   const Json two = Json::array({{{"name", "x"}, {"n", 1}}, {{"name", "y"}, {"n", 20}}});
   EXPECT_EQ(data_table(two, Format::csv), "name,n\nx,1\ny,20\n");
-  EXPECT_EQ(data_table(two, Format::text), "name   n\nx      1\ny     20\n");
 }
 
 }  // namespace
