@@ -49,8 +49,9 @@ class Peer(subprocess.Popen):
     def __init__(self, python, config, text, setting):
         environment = dict(os.environ, OMP_NUM_THREADS=str(setting.openmp),
                            OPENBLAS_NUM_THREADS=str(setting.openblas))
-        super().__init__([*shlex.split(python), pathlib.Path(__file__).with_name("pytorch_peer.py")],
-                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        script = pathlib.Path(__file__).with_name("pytorch_peer.py")
+        super().__init__([*shlex.split(python), script], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True, env=environment)
         self.about = self.call(config, text, setting.compiled, setting.bf16)
         self.call("run", 1)  # compiles
         self.ms = self.call("run", 1)["ms"]
