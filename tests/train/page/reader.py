@@ -9,7 +9,7 @@ import unittest
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from browser import Browser, Refused, is_installed, requests
+from browser import LAYOUT, Browser, Refused, is_installed
 
 MOVED = ("element click intercepted", "element not interactable", "stale element reference")
 PATIENCE = 240  # seconds for anything to happen; a busy machine takes its time
@@ -32,14 +32,10 @@ class Reader(unittest.TestCase):
         cls.browser = cls.enterClassContext(Browser())
 
     def setUp(self):
-        self.allowed = {"about:blank", self.page}
+        self.allowed = []
 
     def tearDown(self):
-        asked = {url.split("#")[0] for url in requests(self.browser.log("performance"))}
-        self.assertIn(self.page, asked, "the log of requests lacks the page itself")
-        own = ("blob:", "data:")  # its own memory
-        self.assertLessEqual({url for url in asked if not url.startswith(own)}, self.allowed)
-        self.assertEqual([entry["message"] for entry in self.browser.log("browser")], [])
+        self.assertEqual(self.browser.faults(self.page, self.allowed), [])
 
     def see(self, expression, *arguments):
         """Value of a JavaScript expression."""
@@ -98,11 +94,6 @@ class Reader(unittest.TestCase):
         self.until("$$('.card').length > 1", "the cards appear")
         if settings.get("data") != "own":
             self.until_ready()
-
-    def screen(self, width=0, height=0, mobile=False):
-        """Gives the screen a size, or its own again."""
-        self.browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                              deviceScaleFactor=int(width > 0), mobile=mobile)
 
     def set(self, selector, value, event="input", number=0):
         """Gives a control, by its number among those of a selector, a value."""

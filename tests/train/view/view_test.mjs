@@ -240,16 +240,16 @@ const linear = (hex) => hex.slice(1).replace(/^(.)(.)(.)$/, "$1$1$2$2$3$3").matc
 const light = (hex) => times([0.2126, 0.7152, 0.0722, 0, 0, 0, 0, 0, 0], linear(hex))[0] + 0.05;
 const oklab = (hex, reader) => times(kLab, times(kCones, times(reader, linear(hex))
   .map((c) => Math.min(1, Math.max(0, c)))).map(Math.cbrt));
-const schemes = read("train/view/plot.css").split("prefers-color-scheme:dark");
-assert.equal(schemes.length, 2);
-for (const scheme of schemes) {
-  const card = light(scheme.match(/--card:(#\w+)/)[1]),
-    colours = [...scheme.matchAll(/--c\d+:(#\w+)/g)].map(([, hex]) => hex);
+const schemesOf = (file) => read(`train/view/${file}.css`).split("prefers-color-scheme:dark");
+for (const [i, scheme] of schemesOf("plot").entries()) {
+  const card = light(scheme.match(/--card:(#\w+)/)[1]);
+  const contrast = (hex) => Math.max(light(hex), card) / Math.min(light(hex), card);
+  const colours = [...scheme.matchAll(/--c\d+:(#\w+)/g)].map(([, hex]) => hex);
   assert.equal(colours.length, 14);
-  for (const colour of colours) {
-    const contrast = Math.max(light(colour), card) / Math.min(light(colour), card);
-    assert.ok(contrast >= 2.95, `${colour}: ${contrast}`);
-  }
+  for (const colour of colours) assert.ok(contrast(colour) >= 2.95, colour);
+  for (const [shades] of schemesOf("passage")[i].matchAll(/--l1.*?--l4:#\w+/g)) // one by one darker
+    shades.match(/#\w+/g).map(contrast).reduce((last, next) =>
+      (assert.ok(next >= 1.15 * last, shades), next), 1);
   for (const reader of kReaders) {
     const seen = colours.map((colour) => oklab(colour, reader));
     seen.forEach((one, i) => seen.slice(0, i).forEach((other, k) => assert.ok(
