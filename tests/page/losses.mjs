@@ -36,5 +36,5 @@ for (const settings of runs) {
   const name = `${settings.data} ${settings.attention}`, count = expected.length;
   if (count !== settings.steps || !(greatest <= kTolerance))
     throw new Error(`${name}: losses differ by ${greatest} in ${count} steps`);
-  console.log(`${name}: the losses of ${count} steps differ by ${greatest.toExponential(1)} at most`);
+  console.log(`${name}: losses of ${count} steps differ by ${greatest.toExponential(1)} at most`);
 }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { createHash, webcrypto } from "node:crypto";
 import test from "node:test";
 import { checkSums, withSums } from "../../train/page/checksums.js";
+import { modelsIn } from "../../train/page/files.js";
 import { linkOfChoice, readLink } from "../../train/page/link.js";
 import { state } from "../../train/page/state.js";
 import { randomRecall, recallAnswer } from "../../train/page/texts.js";
@@ -100,6 +101,14 @@ const tests = {
       damaged[60] ^= 0xff; // within the first file
       await assert.rejects(unzipped(damaged), /mha\/config.json is damaged/);
     }
+  },
+  "a run's folder is a model, of its newest checkpoint"() {
+    const files = ["config.json", "checkpoints/step-9/model.safetensors", "metrics.jsonl",
+      "checkpoints/step-20/model.safetensors", "checkpoints/step-20/config.json"]
+      .map((name) => ({ name: `runs/mha/${name}`, bytes: name }));
+    assert.deepEqual(modelsIn(files).map(({ folder, files: found }) =>
+      [folder, found.map(({ name }) => name)]),
+    [["runs/mha/checkpoints/step-20", ["model.safetensors", "config.json"]]]);
   },
   async "what macOS adds to an archive is left out"() {
     const files = ["a.json", "__MACOSX/._a.json"]
