@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "train/compare/results.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -21,7 +22,14 @@ class ComparisonFolder : public TrainFolder {
   }
   ProgramResult compare(const std::string& flags) const { return headcount(line(flags)); }
   ProgramResult compared(const std::string& flags) const { return done(line(flags)); }
-  nlohmann::json results(const std::string& out = "c") const { return json(out + "/results.json"); }
+  /// Results of the comparison in the folder `out`, whose file is read back whole.
+  nlohmann::json results(const std::string& out = "c") const {
+    const std::string text = contents(out + "/results.json");
+    const ComparisonResult read = read_results(nlohmann::ordered_json::parse(text));
+    EXPECT_EQ(results_text(comparison_json(read)), text);
+    EXPECT_EQ(comparison_csv(read), contents(out + "/results.csv"));
+    return nlohmann::json::parse(text);
+  }
 };
 
 /// Enough training for losses half of those of character pairs, so that a verdict can be made.
