@@ -20,17 +20,17 @@ TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
   const ComparisonFolder folder;
   folder.compared("");
   const json before = folder.results();
-  const auto written = std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json");
+  const std::string kept = "c/runs/mha/seed-1/result.json";
+  const auto written = std::filesystem::last_write_time(folder / kept);
   // A run without its result, as an interrupted comparison leaves it.
   std::filesystem::remove(folder / "c/runs/mqa/seed-1/result.json");
   expect_parts(folder.compared("").err, {"3 of 4 runs were finished before"});
-  EXPECT_EQ(std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json"), written);
+  EXPECT_EQ(std::filesystem::last_write_time(folder / kept), written);
+  const json after = folder.results();
   for (const int v : {0, 1}) {
     for (const char* values : {"val_losses", "losses_by_position"})
-      EXPECT_EQ(folder.results()["variants"][v][values], before["variants"][v][values]);
+      EXPECT_EQ(after["variants"][v][values], before["variants"][v][values]);
   }
-  EXPECT_EQ(before["variants"][0]["losses_by_position"].size(), 2u);
-  EXPECT_EQ(before["variants"][0]["losses_by_position"][0][0]["from"], 0);
 }
 
 // Runs differ from seed to seed by so much that a tolerance of zero leaves the verdict open.
@@ -42,14 +42,11 @@ TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   json r = folder.results();
   EXPECT_EQ(r["seeds"], json({1, 2, 3}));
   EXPECT_EQ(r["variants"][1]["verdict"], "enough");
-  const std::string verdict = r["verdict"]["text"];
-  EXPECT_TRUE(verdict.starts_with("mqa is enough: 50 % of mha's KV cache, at ")) << verdict;
-  EXPECT_TRUE(few.out.ends_with("report c/report.html\nverdict: " + verdict + "\n")) << few.out;
+  expect_parts(few.out, {"report c/report.html\nverdict: mqa is enough: 50 % of mha's KV cache"});
   const ProgramResult more = folder.compared(flags + "0");
   r = folder.results();
   EXPECT_EQ(r["seeds"], json({1, 2, 3, 4, 5})) << more.out;
   EXPECT_EQ(r["variants"][1]["verdict"], "open");
-  EXPECT_EQ(r["variants"][1]["costs"].size(), 5u);
   expect_parts(more.err, {"6 of 8 runs were finished before", " more if verdicts stay open, ETA ",
                           "(10 of 10 runs done)"});
 }
@@ -80,16 +77,13 @@ TEST(ComparisonRuns, LeavesARunThatTurnsOutNotToBeNeeded) {
     return std::vector{Need::now, outcomes[0].ended ? Need::no : Need::maybe};
   };
   const TemporaryFolder folder;
-  std::vector<RunPlan> runs;
-  for (const char* name : {"first", "second"})
-    runs.push_back({name, resolve_training(Given(training_settings())), folder.path() / name, ""});
+  const TrainOptions options = resolve_training(Given(training_settings()));
+  const std::vector<RunPlan> runs = {{"first", options, folder.path() / "first", ""},
+                                     {"second", options, folder.path() / "second", ""}};
   const Corpus corpus;
   RunQueue queue(runs, needs, corpus, false, watcher);
-  EXPECT_EQ(queue.left(), 2u);
   const auto first = queue.next(), second = queue.next();
-  ASSERT_TRUE(first && second);
-  EXPECT_EQ(first->run, 0u);
-  EXPECT_EQ(second->run, 1u);
+  ASSERT_TRUE(first && second && second->run == 1);
   EXPECT_TRUE(queue.step(1, {}));
   queue.end(0, {});
   EXPECT_FALSE(queue.step(1, {}));
@@ -100,24 +94,13 @@ TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {
   const ComparisonFolder folder;
   folder.compared("--attention mha");
   const std::string result = folder.contents("c/runs/mha/seed-1/result.json");
-  const ProgramResult other = folder.compare("--attention mha --lr 0.5");
-  EXPECT_EQ(other.exit_code, kData);
-  EXPECT_EQ(other.err,
-            "headcount: c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
-            "another folder with --out, or add --force to train all runs again\n");
-  folder.expect_refusal(ComparisonFolder::line("--attention mha --optimizer muon"), kData,
-                        {"a finished run with optimizer \"adamw\", not \"muon\";"});
+  folder.expect_refusal(ComparisonFolder::line("--attention mha --lr 0.5"), kData,
+                        {"c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
+                         "another folder with --out, or add --force to train all runs again"});
   EXPECT_EQ(folder.contents("c/runs/mha/seed-1/result.json"), result);
   folder.file("text.txt", folder.contents("text.txt") + "More of the 0123456789 squares.\n");
   expect_parts(folder.compare("--attention mha").err, {"on another text"});
   folder.compared("--attention mha --force");
-}
-
-// `text` with `from` replaced by `to`, which it must hold.
-std::string edited(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  if (at == std::string::npos) throw std::runtime_error("no " + from + " in " + text);
-  return text.replace(at, from.size(), to);
 }
 
 TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
@@ -125,21 +108,17 @@ TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
   const std::string line = ComparisonFolder::line("--attention mha --quiet");
   folder.done(line);
   const std::string run = "c/runs/mha/seed-2/";
-  const auto half = [&](const std::string& file) {
-    const std::string whole = folder.contents(run + file);
-    return whole.substr(0, whole.size() / 2);
-  };
-  const std::string record = folder.contents(run + "run.json");
+  const std::string result = folder.contents(run + "result.json");
+  json record = folder.json(run + "run.json"), other = record;
+  record["starts"] = 3;
+  other["starts"][0]["version"] = 3;
   const struct {
     std::string file, contents, why;
   } cases[] = {
-      {"result.json", half("result.json"), "not valid JSON"},
+      {"result.json", result.substr(0, result.size() / 2), "not valid JSON"},
       {"result.json", "[]", "cannot use at()"},
-      {"run.json", half("run.json"), "not valid JSON"},
-      {"run.json", edited(record, "\"starts\": [", "\"starts\": 3, \"more\": ["),
-       "actual type is number"},
-      {"run.json", edited(record, "\"version\": \"", "\"version\": 3, \"more\": \""),
-       "type must be string"},
+      {"run.json", record.dump(), "actual type is number"},
+      {"run.json", other.dump(), "type must be string"},
   };
   for (const auto& c : cases) {
     const std::string before = folder.contents(run + c.file);
@@ -164,14 +143,12 @@ TEST(ComparisonRuns, TakesSpeedsOfOneBuildAndMachine) {
   const ComparisonFolder folder;
   folder.compared("--attention mha --quiet");
   const json first = folder.results();
-  const std::string version = "headcount 0.1.0, Clang 14.0.6, SSE2", machine = "Pentium III";
+  const std::string version = "headcount 0.1.0", machine = "Pentium III";
   for (const std::string seed : {"1", "2"}) {
     const std::string file = "c/runs/mha/seed-" + seed + "/run.json";
     json record = folder.json(file);
     json& start = record["starts"][0];
     for (const char* name : {"command", "version"}) EXPECT_EQ(start[name], first[name]);
-    EXPECT_TRUE(
-        first["machine"].get<std::string>().starts_with(start["machine"].get<std::string>()));
     start["version"] = version;
     start["machine"] = machine;
     folder.file(file, record.dump());
@@ -180,7 +157,6 @@ TEST(ComparisonRuns, TakesSpeedsOfOneBuildAndMachine) {
   const json r = folder.results();
   EXPECT_EQ(r["version"], version);
   expect_parts(r["machine"], {machine + "; runs side by side: "});
-  EXPECT_EQ(r["variants"][0]["val_losses"].size(), 3u);
   // All runs of mqa were trained by another program than that of the results.
   EXPECT_TRUE(r["variants"][1]["train_tokens_per_second"].is_null());
 }
@@ -250,9 +226,8 @@ TEST(ProcessesOfAComparison, GoOnAfterAFailedRunAndTryItAgain) {
   EXPECT_EQ(failed.exit_code, kRuntime);
   expect_parts(failed.out, {"mla, seed 2: "});
   EXPECT_EQ(folder.contents(run), "not a folder");
-  const std::vector<std::vector<int>> seeds = {{1, 2}, {1, 2}, {1}};
-  for (const std::size_t variant : {0, 1, 2})
-    EXPECT_EQ(folder.results()["variants"][variant]["seeds"], seeds[variant]);
+  const json variants = folder.results()["variants"];
+  for (const std::size_t v : {0, 1, 2}) EXPECT_EQ(variants[v]["seeds"].size(), v < 2 ? 2u : 1u);
   std::filesystem::remove(folder / run);
   std::filesystem::create_directories(folder / run);
   folder.file(run + "/thesis.txt", "precious");
