@@ -66,35 +66,17 @@ TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
     r.question.tolerance = tolerance;
     return why(r);
   };
-  const auto said = [](const std::string& right, const std::string& rest) {
-    return "mha, the reference, has " + right +
-           " % of the answers right, 25.0 % are right without a lookup, and " + rest;
-  };
   EXPECT_EQ(why_of(0.9), "");
-  EXPECT_EQ(why_of(0.24), said("24.0", "the tolerance is 5.0 points; train longer"));
+  EXPECT_EQ(why_of(0.24),
+            "mha, the reference, has 24.0 % of the answers right, 25.0 % are right without a "
+            "lookup, and the tolerance is 5.0 points; train longer");
   // Two standard errors of 400 guesses are 4.3 points.
-  EXPECT_EQ(why_of(0.29, 1), said("29.0",
-                                  "a share of 400 answers tells no difference below 4.3 points; "
-                                  "evaluate on more text"));
+  expect_parts(why_of(0.29, 1), {"a share of 400 answers tells no difference below 4.3 points;"});
   EXPECT_EQ(why_of(0.30, 1), "");
-  EXPECT_EQ(why_of(0.9, 75), said("90.0",
-                                  "the tolerance is 75.0 points; no share is so much higher: "
-                                  "lower the tolerance"));
+  expect_parts(why_of(0.9, 75), {"no share is so much higher: lower the tolerance"});
   ComparisonResult sure = comparison_of(1.5, 0.5);
   sure.baseline_loss = 1.3863;
-  EXPECT_EQ(why(sure),
-            "mha, the reference, has a loss of 1.5003, guessing has 1.3863; train longer");
-}
-
-TEST(Premises, LeaveVerdictsOpenWhereTheWarmUpWasNotOver) {
-  ComparisonResult r = comparison_of(2.4);
-  r.steps = 5;
-  r.too_long_warmup = 100;
-  EXPECT_EQ(why(r),
-            "the 5 steps are fewer than the warm-up of 100; train longer or shorten the warm-up");
-  summarize(r);
-  EXPECT_EQ(verdict_text(r), "nothing can be decided: " + r.undecided);
-  EXPECT_EQ(comparison_json(r)["verdict"]["undecided"], r.undecided);
+  expect_parts(why(sure), {"has a loss of 1.5003, guessing has 1.3863; train longer"});
 }
 
 TEST(Premises, LeaveVerdictsOpenWhereASmallerCacheIsAheadByMoreThanTheTolerance) {
@@ -120,10 +102,7 @@ TEST(Premises, LeaveVerdictsOpenWhereASmallerCacheIsAheadByMoreThanTheTolerance)
   // More answers are right.
   r = comparison_of(0.1, 0.5);
   for (RunResult& run : r.variants[1].runs) run.answer_accuracy = 0.62;
-  EXPECT_EQ(why(r),
-            "mha, the reference, has 12.0 points fewer of the answers right than mqa, whose cache "
-            "is smaller, and the tolerance is 5.0 points; train longer or, if that changes "
-            "nothing, let mqa be the reference");
+  expect_parts(why(r), {"has 12.0 points fewer of the answers right than mqa, whose cache"});
   r.variants[1].runs[0].answer_accuracy = 0.5;
   EXPECT_EQ(why(r), "") << "four of five seeds prove nothing";
 }
@@ -188,27 +167,21 @@ TEST(FallAtEnd, IsHowFastTheLossStillFalls) {
 }
 
 TEST(FallAtEnd, OfAnyAttentionStandsBesideTheVerdict) {
-  const auto expect_note = [](const ComparisonResult& r, const std::string& begin,
-                              const std::string& fall) {
-    const std::string note =
-        begin + fall + " nats per 100 steps: longer training may change the verdict.";
-    expect_parts(comparison_table(summarized(r)), {note});
-    EXPECT_EQ(comparison_json(summarized(r))["verdict"]["notes"][1], note);
+  const auto expect_note = [](const ComparisonResult& r, const std::string& note) {
+    EXPECT_EQ(verdict_notes(summarized(r))[1],
+              note + " nats per 100 steps: longer training may change the verdict.");
   };
   for (const std::size_t variant : {0u, 1u}) {
     const ComparisonResult r = falling(0.001, 0, variant);
-    expect_note(r, "The training loss of " + r.variants[variant].spec,
-                " is still falling at the end, by 0.055");
-    const auto variants = comparison_json(r)["variants"];
-    EXPECT_NEAR(variants[variant]["loss_falls_per_100_steps"].get<double>(), 0.055, 1e-9);
-    EXPECT_TRUE(variants[1 - variant]["loss_falls_per_100_steps"].is_null());
+    expect_note(r, "The training loss of " + r.variants[variant].spec +
+                       " is still falling at the end, by 0.055");
   }
   ComparisonResult all = falling(0.001, 0);
   all.variants[1] = falling(0.002, 0, 1).variants[1];
   const std::string up_to = " are still falling at the end, by up to 0.11";
-  expect_note(all, "The training losses of mha and mqa", up_to);
+  expect_note(all, "The training losses of mha and mqa" + up_to);
   all.variants.resize(9, all.variants[1]);
-  expect_note(all, "The training losses of 9 attentions", up_to);
+  expect_note(all, "The training losses of 9 attentions" + up_to);
 }
 
 // mha, gqa2 and mqa, which have the first, the second and the last value of a sweep.
@@ -226,26 +199,21 @@ ComparisonResult swept(const std::string& setting, const std::vector<std::string
 
 TEST(Sweep, IsATableWithAWarningAtTheEndsOfTheRange) {
   ComparisonResult r = swept("lr", {"1e-4", "1e-3", "1e-2"});
-  EXPECT_EQ(comparison_json(r)["variants"][0]["sweep"][1]["loss"], 2.25);
   r.variants[1].swept[2].loss.reset();
   std::string table = comparison_table(r);
   expect_parts(table,
-               {"lr 1e-4   lr 1e-3   lr 1e-2\n", "mha        2.0000 *  2.2500    2.5000",
-                "gqa2       2.0000    2.2500 *    failed",
+               {"lr 1e-4   lr 1e-3   lr 1e-2\n", "gqa2       2.0000    2.2500 *    failed",
                 "mha has the smallest lr of the sweep, 1e-4: a smaller value may be better.\n",
                 "mqa has the largest lr of the sweep, 1e-2: a larger value may be better.\n",
                 "on the first tenth of the training text, on which no run was trained.\n"});
-  EXPECT_EQ(table.find("gqa2 has"), std::string::npos) << table;
+  expect_no_parts(table, {"gqa2 has"});
   for (SweptValue& value : r.variants[2].swept) value.loss.reset();
   table = comparison_table(r);
   expect_parts(table, {"No run of mqa finished at any lr.\n"});
-  EXPECT_EQ(table.find("mqa has the"), std::string::npos) << table;
-  // No end where values are words.
-  table = comparison_table(swept("norm", {"rms", "layer"}));
-  EXPECT_EQ(table.find("value may be better"), std::string::npos) << table;
-  // Nothing is below zero.
-  table = comparison_table(swept("dropout", {"0", "0.1"}));
-  EXPECT_EQ(table.find("a smaller value may be better"), std::string::npos) << table;
+  expect_no_parts(table, {"mqa has the"});
+  // No end where values are words, and nothing is below zero.
+  expect_no_parts(comparison_table(swept("norm", {"rms", "layer"})), {"value may be better"});
+  expect_no_parts(comparison_table(swept("dropout", {"0", "0.1"})), {"a smaller value"});
 }
 
 }  // namespace

@@ -106,14 +106,12 @@ TEST_F(Readings, AreOfThePassageThatIsAskedForWithoutTrainingAgain) {
   EXPECT_EQ(passage["number"], 1);
   EXPECT_EQ(passage["characters"].size(), reading_of("lookup")["losses"].size());
   EXPECT_EQ(passage["question"], passage["answers"].back());
-  EXPECT_EQ(reading_of("lookup")["heads"][0].size(), 0u);  // a layer without scores
   const ProgramResult again = call(kLookup + " --sample 2");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   expect_parts(again.err, {"1 of 1 runs were finished before"});
   const json after = folder_->json("lookup/results.json");
   EXPECT_EQ(after["passage"]["number"], 2);
   const json& distances = after["variants"][0]["answers_by_distance"];
-  EXPECT_FALSE(distances[0].empty());
   EXPECT_EQ(distances, before["variants"][0]["answers_by_distance"])
       << "from what the runs have recorded";
 }
@@ -133,8 +131,6 @@ TEST_F(Readings, RefuseAPassageThatThereIsNot) {
   expect_refusal(kUsage, "--data text.txt --context 16 --sample 9 --out new",
                  {"--sample is 9, but the validation part of text.txt has 4 stretches of 17 "
                   "characters; give 1 to 4"});
-  expect_refusal(kUsage, "--data lookup --context 16 --sample 100000 --out new",
-                 {"the validation part of lookup has ", " stories; give 1 to "});
   EXPECT_FALSE(folder_->has("new"));
 }
 

@@ -7,6 +7,7 @@
 
 #include "models/language_model.h"
 #include "support/message_of.h"
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {
@@ -30,18 +31,6 @@ std::string refusal(const Body& body) {
 double parameters(const Candidate& candidate) {
   return static_cast<double>(
       LanguageModel(candidate.options.model, kPlanVocabulary).parameters().element_count());
-}
-
-TEST(ComparisonPlan, ChangesNothingUnlessAskedTo) {
-  const auto variants = plan("mha,gqa2,mqa", "none");
-  ASSERT_EQ(variants.size(), 3u);
-  for (const PlannedVariant& variant : variants) {
-    ASSERT_EQ(variant.candidates.size(), 1u);
-    EXPECT_EQ(variant.candidates[0].adjusted, "");
-    EXPECT_EQ(variant.candidates[0].name, variant.spec);
-    EXPECT_EQ(variant.candidates[0].options.model->ffn_dim,
-              variants[0].candidates[0].options.model->ffn_dim);
-  }
 }
 
 TEST(ComparisonPlan, MatchesParametersThroughTheFeedForwardWidthWithinHalfAPercent) {
@@ -91,8 +80,8 @@ TEST(ComparisonPlan, ChoosesHeadsAndRanksThatCostTheBudgetExactly) {
   }
 }
 
-TEST(ComparisonPlan, TriesEveryValueOfASweepWithEveryVariant) {
-  const auto variants = plan("mha,mqa", "none", "lr=3e-4,1e-3");
+TEST(ComparisonPlan, TriesEveryValueOfASweepWithEveryVariantInAFolderWithoutOtherSlashes) {
+  const auto variants = plan("mqa/share,3*gqa2@64/gqa2", "none", "lr=3e-4,1e-3");
   for (const PlannedVariant& variant : variants) {
     ASSERT_EQ(variant.candidates.size(), 2u);
     EXPECT_EQ(variant.candidates[0].options.learning_rate, 3e-4);
@@ -100,6 +89,8 @@ TEST(ComparisonPlan, TriesEveryValueOfASweepWithEveryVariant) {
     EXPECT_EQ(variant.candidates[1].adjusted, "lr 1e-3");
     EXPECT_EQ(variant.candidates[1].name, variant.spec + "/lr=1e-3");
   }
+  EXPECT_EQ(variants[0].candidates[1].folder, "mqa_share/lr=1e-3");
+  EXPECT_EQ(variants[1].candidates[0].folder, "3xgqa2@64_gqa2/lr=3e-4");
 }
 
 TEST(ComparisonPlan, MatchesParametersAtEachValueOfASweep) {
@@ -111,34 +102,25 @@ TEST(ComparisonPlan, MatchesParametersAtEachValueOfASweep) {
 }
 
 TEST(Sweep, RefusesWhatCannotBeSwept) {
-  const std::string not_swept = "`sweep` cannot vary '";
   for (const auto& [text, message] :
-       {std::pair<const char*, std::string>{"lr", "`sweep`"},
-        {"nosuch=1,2", not_swept + "nosuch': there is no such setting"},
-        {"seed=1,2", not_swept + "seed': "},
-        {"data=a,b", not_swept + "data': all variants are trained on one text"},
-        {"attention=mha,mqa", not_swept},
-        {"context=8,16", not_swept},
-        {"lr=1e-3", "`sweep` lr has one value; give two or more"},
-        {"lr=", "`sweep`"},
-        {"lr=1,x", "`sweep`: `lr` must be a number, is 'x'"},
-        {"lr=3e-4,1e-3,0.001", "`sweep` lr has one value twice: 1e-3 and 0.001"},
-        {"bias=on,on", "`sweep` bias has one value twice"},
-        {"keep=1,2", not_swept + "keep': it changes no result"},
-        {"checkpoint-every=1,2", not_swept + "checkpoint-every': it changes no result"},
-        {"eval-every=1,2", not_swept + "eval-every'"},
-        {"eval-characters=400,500",
-         not_swept + "eval-characters': all variants are evaluated on one text"},
-        {"init=a,b", not_swept + "init': all models start from random weights"}}) {
+       {std::pair{"lr", ""},
+        {"nosuch=1,2", " cannot vary 'nosuch': there is no such setting"},
+        {"seed=1,2", " cannot vary 'seed': "},
+        {"data=a,b", " cannot vary 'data': all variants are trained on one text"},
+        {"attention=mha,mqa", " cannot vary 'attention': "},
+        {"context=8,16", " cannot vary 'context': "},
+        {"lr=1e-3", " lr has one value; give two or more"},
+        {"lr=1,x", ": `lr` must be a number, is 'x'"},
+        {"lr=3e-4,1e-3,0.001", " lr has one value twice: 1e-3 and 0.001"},
+        {"checkpoint-every=1,2", " cannot vary 'checkpoint-every': it changes no result"},
+        {"eval-characters=4,5", " cannot vary 'eval-characters': all variants are evaluated on"},
+        {"init=a,b", " cannot vary 'init': all models start from random weights"}}) {
     const std::string said = refusal([&, sweep = text] { Sweep::parse(sweep); });
-    EXPECT_TRUE(said.starts_with(message)) << text << ": " << said;
+    EXPECT_TRUE(said.starts_with(std::string("`sweep`") + message)) << text << ": " << said;
   }
 }
 
 TEST(ComparisonPlan, RefusesBudgetsThatNoNumberMeetsAndNamesTheNearest) {
-  const auto nearest = [](const std::string& what, const std::string& bytes) {
-    return what + " bytes per token; the nearest possible is kv=" + bytes;
-  };
   const struct {
     std::string specs, match, message;
     json common = {};
@@ -148,30 +130,28 @@ TEST(ComparisonPlan, RefusesBudgetsThatNoNumberMeetsAndNamesTheNearest) {
       {"mqa,mha", "params", "the nearest, 1, gives", {{"ffn-dim", 1}}},
       {"mha,mqa", "params", "`match` params changes `ffn-dim`", {{"ffn-dim", 0}}},
       {"gqa", "kv=1024", "gqa: `rope-dim` must be even, is 3", {{"rope-dim", 3}}},
-      {"gqa", "kv=1500", nearest("gqa has no kv-heads with this many", "1024")},
-      {"mla", "kv=1030", nearest("mla has no kv-rank with this many", "1024")},
-      {"gqa,mha", "kv=1024", nearest("mha keeps 4096", "4096")},
-      {"gqa", "kv=1000000000", nearest("gqa has no kv-heads with this many", "4096")},
+      {"gqa", "kv=1500",
+       "gqa has no kv-heads with this many bytes per token; the nearest possible is kv=1024"},
+      {"mla", "kv=1030", "kv=1024"},
+      {"gqa,mha", "kv=1024", "mha keeps 4096 bytes per token; the nearest possible is kv=4096"},
+      {"gqa", "kv=1000000000", "kv=4096"},
       // Patterns keep so much at the context of 256.
-      {"mqa@100/share", "kv=512", nearest("mqa@100/share keeps 200", "200")},
-      {"mqa@99/share", "kv=512", nearest("mqa@99/share keeps 198", "198")},
+      {"mqa@99/share", "kv=512", "mqa@99/share keeps 198"},
       {"mqa@99/share",
        "kv=512",
-       "mqa@99/share keeps 168.96 bytes per token, no whole number; leave mqa@99/share out",
+       "keeps 168.96 bytes per token, no whole number; leave mqa@99/share",
        {{"context", 300}}},
       // Two, four and eight heads keep 337.92, 675.84 and 1351.68 bytes.
       {"gqa@99/share",
        "kv=512",
-       "gqa@99/share: no `kv-heads` near this budget keeps whole bytes per token; leave it out",
+       "no `kv-heads` near this budget keeps whole bytes per token",
        {{"context", 300}, {"heads", 8}}},
-      {"gqa/mla", "kv=512",
-       "gqa/mla leaves `kv-heads` and `kv-rank` open; `match` can choose one of them, give the "
-       "others"},
+      {"gqa/mla", "kv=512", "gqa/mla leaves `kv-heads` and `kv-rank` open; `match` can choose one"},
   };
   for (const auto& c : cases) {
     const std::string said = refusal([&] { plan(c.specs, c.match, "", c.common); });
     EXPECT_TRUE(said.starts_with("`match` " + c.match)) << said;
-    EXPECT_NE(said.find(c.message), std::string::npos) << c.specs << ": " << said;
+    expect_parts(said, {c.message});
   }
 }
 
@@ -182,7 +162,6 @@ TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
     const char* match = "none";
   } cases[] = {
       {"mha,gqa", "kv-heads=1,2", "mha", "which has no such setting"},
-      {"gqa,mqa", "kv-heads=1,2", "mqa", "which has no such setting"},
       {"gqa,gqa2", "kv-heads=1,2", "gqa2", "whose name sets it"},
       {"gqa2/gqa4", "kv-heads=1,2", "gqa2/gqa4", "whose name sets it"},
       {"gqa", "kv-heads=1,2", "gqa", "for which `match` kv=1024 sets it", {}, "kv=1024"},
@@ -200,13 +179,6 @@ TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
             "`sweep` muon-lr changes nothing with `optimizer` adamw; it is for muon");
   const json muon = {{"optimizer", "muon"}};
   EXPECT_EQ(refusal([&] { plan("mha", "none", "muon-lr=1e-2,2e-2", muon); }), "accepted");
-}
-
-TEST(PatternPlan, HasFoldersWithoutSlashesOfItsOwn) {
-  const auto variants = plan("mqa/share,3*gqa2@64/gqa2", "none", "lr=1e-3,2e-3");
-  EXPECT_EQ(variants[0].candidates[1].name, "mqa/share/lr=2e-3");
-  EXPECT_EQ(variants[0].candidates[1].folder, "mqa_share/lr=2e-3");
-  EXPECT_EQ(variants[1].candidates[0].folder, "3xgqa2@64_gqa2/lr=1e-3");
 }
 
 TEST(Match, RefusesWhatItDoesNotKnow) {

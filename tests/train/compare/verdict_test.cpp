@@ -69,71 +69,55 @@ std::string text_after(ComparisonResult r, const Change& change) {
 }
 
 TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
-  const std::string none = "no attention is shown to be enough (tolerance 0.010); ",
-                    two_others = "mla8+4 is not enough: +0.052 +- 0.000; mqa is ",
-                    and_open = "; gqa2 is open: +0.005 +- 0.013";
+  const std::string others = "mla8+4 is not enough: +0.052 +- 0.000; mqa is ";
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult&) {},
        "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.000 (tolerance 0.010); mla8+4 is "
-       "not: +0.052 +- 0.000" +
-           and_open},
+       "not: +0.052 +- 0.000; gqa2 is open: +0.005 +- 0.013"},
       {[](ComparisonResult& r) {
          r.question.reference = "mqa";
          r.question.tolerance = 0.1;
        },
        "mla8+4 is enough: 38 % of mqa's KV cache, at +0.049 +- 0.000 (tolerance 0.100); gqa2 is "
        "too: +0.002 +- 0.013; mha is too: -0.003 +- 0.000"},
-      {[](ComparisonResult& r) {
-         r.question.tolerance = 0.001;
-         r.variants.pop_back();
-       },
+      {[](ComparisonResult& r) { r.question.tolerance = 0.001; },
        "no attention is shown to be enough (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- "
-       "0.0000; mqa is not enough: +0.0030 +- 0.0000"},
-      {[](ComparisonResult& r) { r.question.intervals = false; },
-       none + "mla8+4 is open: +0.052; mqa is open: +0.003; gqa2 is open: +0.005"},
+       "0.0000; mqa is not enough: +0.0030 +- 0.0000; "},
+      {[](ComparisonResult& r) { r.question.intervals = false; }, "; mqa is open: +0.003; gqa2"},
       {[](ComparisonResult& r) { r.variants[2].runs.clear(); },
-       "mha, the reference, has no finished run"},
-      {[](ComparisonResult& r) {
-         r.variants[2].runs.clear();
-         r.question.tolerance = 0.01;
-       },
        "mha, the reference, has no finished run"},
       {[](ComparisonResult& r) {
          r.variants[1] = losing("mqa", 256, {1.003, 1.004, kDivergedRun});
        },
-       none + two_others + "open: +0.003 +- 0.000, 1 run diverged" + and_open},
+       others + "open: +0.003 +- 0.000, 1 run diverged; "},
       {[](ComparisonResult& r) {
          r.variants[1] = losing("mqa", 256, {kDivergedRun, kDivergedRun, kDivergedRun});
        },
-       none + two_others + "not enough: 3 runs diverged, none finished" + and_open},
+       others + "not enough: 3 runs diverged, none finished; "},
+      // No more decimals than a double has.
+      {[](ComparisonResult& r) { r.question.tolerance = 1e-300; },
+       "(tolerance 0.000000000000000);"},
   };
   for (const auto& [change, text] : cases)
-    EXPECT_EQ(text_after(decided_comparison(), change), text);
-  // No more decimals than a double has.
-  const std::string tiny =
-      text_after(decided_comparison(), [](ComparisonResult& r) { r.question.tolerance = 1e-300; });
-  EXPECT_NE(tiny.find(" enough (tolerance 0.000000000000000);"), std::string::npos) << tiny;
+    expect_parts(text_after(decided_comparison(), change), {text});
 }
 
 TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost) {
-  const std::string none = "no attention is shown to be enough (tolerance 5.0); ",
-                    enough =
-                        "mqa is enough: 25 % of mha's KV cache, at +0.1 points lost (5 of 5 "
-                        "seeds below 5.0); ",
-                    open = "gqa2 is open: +0.5 points lost (4 of 5 seeds below 5.0)";
+  const std::string enough =
+      "mqa is enough: 25 % of mha's KV cache, at +0.1 points lost (5 of 5 "
+      "seeds below 5.0); ";
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult& r) { r.question.seeds.last = 5; },
-       enough + "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0); " + open},
+       enough + "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0); gqa2 is open: +0.5 "
+                "points lost (4 of 5 seeds below 5.0)"},
       {[](ComparisonResult& r) {
          r.variants[1].runs.resize(2);
          r.variants[1].diverged = {3, 4, 5};
          r.variants[2].runs.clear();
          r.variants[2].diverged = {1, 2, 3, 4, 5};
        },
-       none +
-           "mla8+4 is not enough: 5 runs diverged, none finished; mqa is open: +0.1 points lost "
-           "(2 of 5 seeds below 5.0), 3 runs diverged; " +
-           open},
+       "no attention is shown to be enough (tolerance 5.0); mla8+4 is not enough: 5 runs diverged, "
+       "none finished; mqa is open: +0.1 points lost (2 of 5 seeds below 5.0), 3 runs diverged; "},
       // No seed counts on which the reference diverged, too.
       {[](ComparisonResult& r) {
          r.variants.resize(2);
@@ -142,7 +126,7 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
            v.diverged = {5};
          }
        },
-       none + "mqa is open: +0.1 points lost (4 of 4 seeds below 5.0), 1 run diverged"},
+       "; mqa is open: +0.1 points lost (4 of 4 seeds below 5.0), 1 run diverged"},
       // Only the cheapest of many attentions has its cost.
       {[](ComparisonResult& r) {
          r.question.seeds.last = 5;
@@ -153,7 +137,7 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
        enough + "enough too: gqa4, gqa8 and mfa; not enough: mla8+4 and tpa; open: gqa2"},
   };
   for (const auto& [change, text] : cases)
-    EXPECT_EQ(text_after(answered_comparison(), change), text);
+    expect_parts(text_after(answered_comparison(), change), {text});
 }
 
 TEST(VerdictText, OfStepsCountsSeedsAlsoWhereRunsDoNotLearn) {
@@ -162,40 +146,32 @@ TEST(VerdictText, OfStepsCountsSeedsAlsoWhereRunsDoNotLearn) {
             "mhax4 learns later, in 300 steps, +200 % (0 of 5 seeds below 25 %); delta does not "
             "learn in 400 steps (0 of 5 seeds below 25 %); gqa2 is open: it learns in 100 steps, "
             "+0 % (4 of 5 seeds below 25 %)");
-  EXPECT_EQ(
+  expect_parts(
       text_after(compared_by_steps(), [](ComparisonResult& r) { r.question.reference = "delta"; }),
-      "nothing can be decided: delta, the reference, does not learn in 400 steps on 4 of 5 seeds; "
-      "train longer");
+      {"delta, the reference, does not learn in 400 steps on 4 of 5 seeds; train longer"});
   const auto runs = learning("", 1, {100, 0}).runs;
   EXPECT_EQ(cost_of(runs[1], runs[1], Metric::steps), std::nullopt);
   EXPECT_EQ(cost_of(runs[0], runs[1], Metric::steps), -75);
 }
 
 TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
-  const ComparisonResult losses = summarized(decided_comparison()),
-                         answers = summarized(answered_comparison()),
+  ComparisonResult losses = summarized(decided_comparison());
+  const ComparisonResult answers = summarized(answered_comparison()),
                          steps = summarized(compared_by_steps());
   const auto json = comparison_json(losses);
-  const auto& verdict = json["verdict"];
-  EXPECT_EQ(verdict["text"], verdict_text(losses));
-  EXPECT_EQ(verdict["enough"], "mqa");
-  EXPECT_EQ(verdict["reference"], "mha");
-  EXPECT_NEAR(verdict["tolerance"].get<double>(), 0.01001, 1e-12);
+  expect_values(json["verdict"],
+                {{"text", verdict_text(losses)}, {"enough", "mqa"}, {"reference", "mha"}});
+  EXPECT_NEAR(json["verdict"]["tolerance"].get<double>(), 0.01001, 1e-12);
   for (const auto& [variant, word] : {std::pair{0, "not enough"}, {1, "enough"}, {3, "open"}})
     EXPECT_EQ(json["variants"][variant]["verdict"], word);
   EXPECT_TRUE(json["variants"][2]["verdict"].is_null());
   EXPECT_EQ(json["variants"][3]["costs"][1]["seed"], 2);
   EXPECT_NEAR(json["variants"][3]["costs"][1]["cost"].get<double>(), 0.010, 1e-12);
-  const auto lost = comparison_json(answers)["variants"][3];
-  EXPECT_NEAR(lost["cost_median"].get<double>(), 0.5, 1e-9);
-  EXPECT_TRUE(lost["cost_ci95"].is_null());
   expect_parts(comparison_table(answers), {"points lost", "+0.5 (+0.5 to +69.0)"});
   expect_parts(comparison_table(steps), {"100 (90 to 120)", "300 (200 to > 400)",
                                          "> 400 (300 to > 400)", "+200 (+82 to more)", "later"});
-  expect_parts(comparison_csv(steps), {",later,"});
-  ComparisonResult strict = losses;
-  strict.question.tolerance = 0.001;
-  EXPECT_TRUE(comparison_json(summarized(strict))["verdict"]["enough"].is_null());
+  losses.question.tolerance = 0.001;
+  EXPECT_TRUE(comparison_json(summarized(losses))["verdict"]["enough"].is_null());
 }
 
 TEST(NumberText, HasNoSignWhereRoundingLeavesZero) {
@@ -206,13 +182,9 @@ TEST(NumberText, HasNoSignWhereRoundingLeavesZero) {
 }
 
 TEST(VerdictNotes, SayWhatIsEnoughAtOtherTolerances) {
-  const ComparisonResult r = summarized(decided_comparison());
-  EXPECT_EQ(verdict_notes(r).back(),
+  EXPECT_EQ(verdict_notes(summarized(decided_comparison())).back(),
             "Enough at a tolerance of 0.5 % of the loss: mqa; 1 % of the loss: mqa; 1.5 % of the "
             "loss: mqa; 2 % of the loss: mqa and gqa2.");
-  const auto at = comparison_json(r)["verdict"]["sensitivity"][0];
-  EXPECT_EQ(at["not_enough"], std::vector<std::string>{"mla8+4"});
-  EXPECT_NEAR(at["tolerance"].get<double>(), 0.005005, 1e-12);
 }
 
 TEST(VerdictNotes, NameDifferencesTooSkewedForANormal) {
@@ -231,17 +203,12 @@ TEST(VerdictNotes, NameDifferencesTooSkewedForANormal) {
 }
 
 TEST(VerdictNotes, SayWhatVerdictsSuppose) {
-  const ComparisonResult answers = summarized(answered_comparison());
   ComparisonResult losses = summarized(decided_comparison());
-  EXPECT_EQ(
-      verdict_notes(losses)[0],
-      "Verdicts are tests of non-inferiority, one-sided at 2.5 %, and assume that differences "
-      "are normally distributed over seeds (95 % confidence intervals, Student t).");
+  expect_parts(verdict_notes(losses)[0], {"one-sided at 2.5 %, and assume that", "Student t"});
   losses.question.seeds = {3, 9};
   expect_parts(verdict_notes(losses)[0], {"repeated confidence intervals"});
-  const std::string note = comparison_json(answers)["verdict"]["notes"][0];
-  EXPECT_TRUE(note.starts_with("Verdicts count seeds (sign test): ")) << note;
-  expect_parts(comparison_table(answers), {note});
+  expect_parts(comparison_table(summarized(answered_comparison())),
+               {"Verdicts count seeds (sign test): "});
 }
 
 TEST(StepsToALoss, LieBetweenEvaluations) {
