@@ -93,15 +93,13 @@ std::span<const Real> ParameterStore::gradient(const Gradients& gradients, Param
   return result;
 }
 
-std::span<Real> ParameterStore::complete_gradients(Gradients& gradients, Index begin,
-                                                   Index end) const {
-  for_slices(begin, end, [&](ParameterId id, Index, Index) {
-    const std::span<Real> gradient = slice(gradients.memory_, id);
-    if (!gradients.arrived_[id.index]) std::ranges::fill(gradient, Real{0});
-    gradients.arrived_[id.index] = true;
-  });
-  return whole(gradients.memory_)
-      .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+std::span<Real> ParameterStore::complete_gradients(Gradients& gradients) const {
+  for (std::size_t i = 0; i < size(); ++i) {
+    const std::span<Real> gradient = slice(gradients.memory_, {i});
+    if (!gradients.arrived_[i]) std::ranges::fill(gradient, Real{0});
+    gradients.arrived_[i] = true;
+  }
+  return whole(gradients.memory_);
 }
 
 std::span<Real> ParameterStore::slice(const AlignedMemory& buffer, ParameterId id) const {

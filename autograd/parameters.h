@@ -115,12 +115,7 @@ class ParameterStore {
   /// Writes zeros where no gradient has arrived and returns the whole buffer. Before that, parts of
   /// the buffer may hold numbers of an earlier step.
   std::span<Real> complete_gradients() { return complete_gradients(gradients_); }
-  std::span<Real> complete_gradients(Gradients& gradients) const {
-    return complete_gradients(gradients, 0, padded_count_);
-  }
-  /// Writes zeros where no gradient has arrived, for the parameters that have elements in [begin,
-  /// end) of the whole buffer, and returns that range.
-  std::span<Real> complete_gradients(Gradients& gradients, Index begin, Index end) const;
+  std::span<Real> complete_gradients(Gradients& gradients) const;
 
   /// Calls `body(id, first, last)` for each parameter with elements [first, last) in [begin, end)
   /// of the whole buffers.

@@ -92,11 +92,6 @@ Var Tape::parameter(ParameterId id) {
   n.parameter = id;
   n.needs_gradient = gradients_to_ != nullptr;
   if (n.needs_gradient) n.gradient = parameters_->slice(gradients_to_->memory_, id).data();
-  if (on_complete_) {
-    used_.resize(parameters_->size());
-    n.first_use = !used_[id.index];
-    used_[id.index] = true;
-  }
   return push(n);
 }
 
@@ -178,9 +173,7 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
     seed.put(static_cast<Index>(i), cotangent.empty() ? Real{1} : cotangent[i]);
   }
   for (std::size_t i = output.index + 1; i-- > 0;) {
-    if (nodes_[i].gradient == nullptr) continue;
-    if (nodes_[i].first_use) on_complete_(nodes_[i].parameter);
-    if (nodes_[i].vjp == nullptr) continue;
+    if (nodes_[i].gradient == nullptr || nodes_[i].vjp == nullptr) continue;
     if (profile_ != nullptr) profile_->begin_backward();
     nodes_[i].vjp(nodes_[i].closure, *this, nodes_[i].gradient);
     if (profile_ != nullptr) profile_->end_backward(nodes_[i].op, i);
@@ -198,7 +191,6 @@ void Tape::reset() {
   }
   nodes_.clear();
   inputs_.clear();
-  used_.clear();
   arena_.reset();
   random_.stream = first_stream_;
   ++generation_;

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -110,10 +109,6 @@ class Tape {
   /// From the next step on, gradients of parameters go to `gradients` instead of to the store.
   void collect_gradients_in(Gradients& gradients) { gradients_to_ = &gradients; }
 
-  /// From the next `reset` on, `backward` calls `call` for each parameter that was used, as soon as
-  /// its gradient is complete: parameters used last come first. An empty `call` turns this off.
-  void when_complete(std::function<void(ParameterId)> call) { on_complete_ = std::move(call); }
-
   /// Computes the gradients of `output`, its elements weighted by `cotangent` (empty: by 1), with
   /// respect to every leaf and parameter that it depends on. Throws ShapeError if it depends on
   /// none or if `cotangent` has another size, and NonFiniteError as `trap_non_finite` says.
@@ -207,8 +202,7 @@ class Tape {
     ParameterId parameter;
     Op op = Op::leaf;
     bool needs_gradient = false;
-    bool of_cache = false;   // on a dry tape: made of cached rows alone
-    bool first_use = false;  // of a parameter in this step; set if `on_complete_` waits for it
+    bool of_cache = false;  // on a dry tape: made of cached rows alone
   };
   const Node& node(Var x) const;
   Node& node(Var x) { return const_cast<Node&>(static_cast<const Tape*>(this)->node(x)); }
@@ -225,8 +219,6 @@ class Tape {
   const ParameterStore* parameters_;
   DryCounts* dry_ = nullptr;
   Gradients* gradients_to_ = nullptr;  // null: parameters are constants
-  std::function<void(ParameterId)> on_complete_;
-  std::vector<bool> used_;  // by parameter, since the last reset
   std::vector<Node> nodes_;
   std::vector<std::vector<Var>> inputs_;  // by node, with the trap on
   std::vector<Real> carried_;             // values that reset_to carries over

@@ -24,8 +24,8 @@ Part part_of(Index count, int rank, int size);
 /// The processes (ranks 0 to size - 1) that mpirun or Slurm started together, on one machine or on
 /// many, and that share their work. This base class stands for a process that was started alone;
 /// MpiRanks (train/cli/mpi_ranks.cpp) for one among several. Calls are collective: all ranks make
-/// them in the same order, each from one thread at a time; only `abort` is free. If one rank dies,
-/// the others exit with an error.
+/// them in the same order, each from its main thread; only `abort` is free. If one rank dies, the
+/// others exit with an error.
 class Ranks {
  public:
   Ranks() = default;

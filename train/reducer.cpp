@@ -1,5 +1,6 @@
 #include "train/reducer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -22,6 +23,47 @@ double sum_of_squares(std::span<const Real> numbers) {
   for (; i < numbers.size(); ++i)
     lanes[0] += static_cast<double>(numbers[i]) * static_cast<double>(numbers[i]);
   return std::accumulate(lanes, lanes + kLanes, 0.0);
+}
+
+// Makes the gradients of the store the sums over all ranks' shards, added in the order of shards.
+// The store holds those of this rank's first shard, if it has any of `shards`, and `more` the rest.
+//
+// Chunks of gradients go from rank to rank; each rank adds its shards to the sum of the ranks
+// before, and the last rank sends the total back the same way. Ranks work on different chunks at a
+// time, as in a pipeline: with N ranks, M chunks take M + 2 (N - 1) passes.
+void sum_over_ranks(Ranks& ranks, ParameterStore& parameters, Index shards,
+                    std::span<Gradients> more) {
+  constexpr Index kChunk = 1 << 15;
+  const std::span<Real> sums = parameters.complete_gradients();
+  const Index count = std::ssize(sums), chunks = (count + kChunk - 1) / kChunk;
+  const auto chunk_of = [&](std::span<Real> numbers, Index chunk) -> std::span<Real> {
+    if (chunk < 0 || chunk >= chunks) return {};
+    const Index begin = chunk * kChunk;
+    return numbers.subspan(static_cast<std::size_t>(begin),
+                           static_cast<std::size_t>(std::min(kChunk, count - begin)));
+  };
+  std::vector<Real> before(kChunk);
+  const Index last = ranks.size() - 1, rank = ranks.rank();
+  for (Index step = 0; step < chunks + 2 * last; ++step) {
+    // In this pass, the rank gets one chunk on its way to the last rank and one on its way back.
+    const Index forward = step - rank, back = step - 2 * last + rank;
+    const std::span<Real> sum = chunk_of(sums, forward);
+    Ranks::Pass pass;
+    if (rank > 0) {
+      pass.from_previous = shards == 0 ? sum : std::span(before).first(sum.size());
+      pass.to_previous = chunk_of(sums, back - 1);
+    }
+    if (rank < last) {
+      pass.to_next = chunk_of(sums, forward - 1);
+      pass.from_next = chunk_of(sums, back);
+    }
+    ranks.pass(pass);
+    const auto add = [&](std::span<const Real> numbers) {
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += numbers[i];
+    };
+    if (rank > 0 && shards > 0) add(before);
+    for (Gradients& shard : more) add(chunk_of(parameters.complete_gradients(shard), forward));
+  }
 }
 
 }  // namespace
@@ -59,21 +101,9 @@ Gradients& Reducer::gradients(Index shard) {
                              : more_[static_cast<std::size_t>(shard - own_.first - 1)];
 }
 
-void Reducer::listen(Tape& tape) {
-  if (ranks_.size() == 1) return;
-  tape.when_complete([this](ParameterId parameter) {
-    if (exchange_) exchange_->complete(parameter);
-  });
-}
-
 void Reducer::begin_step() {
   parameters_.clear_gradients();
   for (Gradients& gradients : more_) gradients.clear();
-}
-
-void Reducer::begin_pass(Index pass) {
-  if (pass == passes_ - 1 && ranks_.size() > 1)
-    exchange_.emplace(ranks_, parameters_, own_.size(), more_);
 }
 
 void Reducer::set_loss(Index pass, Index shard, double loss) {
@@ -81,8 +111,6 @@ void Reducer::set_loss(Index pass, Index shard, double loss) {
 }
 
 Reducer::Sums Reducer::finish_step() {
-  if (exchange_) exchange_->finish();  // not in its destructor, which must not throw
-  exchange_.reset();
   const auto passes = static_cast<std::size_t>(passes_);
   ranks_.gather(std::as_writable_bytes(std::span(losses_)), passes * sizeof(double));
   Sums sums;
@@ -91,9 +119,9 @@ Reducer::Sums Reducer::finish_step() {
     for (std::size_t i = pass; i < losses_.size(); i += passes) loss += losses_[i];
     sums.loss += loss / static_cast<double>(passes);
   }
-  // An exchange has added the other shards already.
-  const std::span<Gradients> others = ranks_.size() > 1 ? std::span<Gradients>() : more_;
-  sums.gradient_norm = sum_gradients(parameters_, others);
+  const bool alone = ranks_.size() == 1;
+  if (!alone) sum_over_ranks(ranks_, parameters_, own_.size(), more_);
+  sums.gradient_norm = sum_gradients(parameters_, alone ? more_ : std::span<Gradients>());
   return sums;
 }
 

@@ -1,12 +1,9 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "autograd/parameters.h"
-#include "autograd/tape.h"
-#include "train/gradient_exchange.h"
 #include "train/ranks.h"
 
 namespace headcount {
@@ -28,14 +25,9 @@ class Reducer {
   Part own() const { return own_; }
   /// Destination of the gradients of `shard`, one of this rank's: see Tape::collect_gradients_in.
   Gradients& gradients(Index shard);
-  /// Makes `tape` report complete gradients to this reducer, which sends them to the other ranks.
-  /// No effect if there is only one rank.
-  void listen(Tape& tape);
 
   /// Call at the start of a step.
   void begin_step();
-  /// Call at the start of each pass of a step.
-  void begin_pass(Index pass);
   /// Sets what `shard`, one of this rank's, contributes to the mean loss of its batch. Any thread
   /// may call it.
   void set_loss(Index pass, Index shard, double loss);
@@ -56,9 +48,8 @@ class Reducer {
   ParameterStore& parameters_;
   Index shards_, passes_;
   Part own_;
-  std::vector<Gradients> more_;               // of own shards but the first, which uses the store's
-  std::vector<double> losses_;                // by shard and pass
-  std::optional<GradientExchange> exchange_;  // in the last pass, among several ranks
+  std::vector<Gradients> more_;  // of own shards but the first, which uses the store's
+  std::vector<double> losses_;   // by shard and pass
 };
 
 }  // namespace headcount

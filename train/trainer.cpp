@@ -122,7 +122,6 @@ void Trainer::run_pass(Index pass) {
   const Part own = reducer_.own();
   const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
   make_tapes(std::min<Index>(own.size(), side_by_side));
-  reducer_.begin_pass(pass);
   const auto run = [&](Index i, int thread) {
     const Index shard = own.first + i;
     reducer_.set_loss(pass, shard,
@@ -136,7 +135,6 @@ void Trainer::make_tapes(Index count) {
     Tape& tape = *tapes_.emplace_back(std::make_unique<Tape>(&model_.parameters()));
     tape.set_training(true, static_cast<Real>(options_.dropout));
     tape.trap_non_finite(trap_);
-    reducer_.listen(tape);
   }
 }
 
