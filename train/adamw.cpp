@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 2> kMoments = {"first_moment", "second_mo
 AdamW::AdamW(const AdamWSettings& settings, const ParameterStore& parameters)
     : Optimizer(parameters, kMoments), settings_(settings) {}
 
-void AdamW::update(ParameterStore& parameters, const Update& at, Ranks&) {
+void AdamW::update(ParameterStore& parameters, const Update& at) {
   update(parameters, at, [](ParameterId) { return true; });
 }
 

@@ -20,7 +20,7 @@ struct AdamWSettings {
 class AdamW : public Optimizer {
  public:
   AdamW(const AdamWSettings& settings, const ParameterStore& parameters);
-  void update(ParameterStore& parameters, const Update& at, Ranks& ranks) override;
+  void update(ParameterStore& parameters, const Update& at) override;
 
  protected:
   /// Updates the parameters that `trains` accepts.

@@ -109,37 +109,19 @@ Muon::Muon(const MuonSettings& settings, const AdamWSettings& others,
            const ParameterStore& parameters)
     : AdamW(others, parameters), settings_(settings) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (!parameters.maps_features({i})) continue;
-    matrices_.push_back({i});
-    largest_ = std::max(largest_, parameters.shape({i}).size());
+    if (parameters.maps_features({i})) matrices_.push_back({i});
   }
   std::ranges::stable_sort(matrices_, std::greater(),
                            [&](ParameterId id) { return cost(parameters.shape(id)); });
 }
 
-void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
+void Muon::update(ParameterStore& parameters, const Update& at) {
   AdamW::update(parameters, at, [&](ParameterId id) { return !parameters.maps_features(id); });
   const ParameterNumbers& momentum = moments()[0].numbers;  // the second moments are AdamW's alone
   const double rate = settings_.learning_rate * at.of_peak;
   const auto keep = static_cast<Real>(1 - rate * settings_.weight_decay);
-  const auto apply = [&](ParameterId id, std::span<const Real> orthogonal) {
-    const auto rows = static_cast<double>(parameters.shape(id)[0]),
-               cols = static_cast<double>(parameters.shape(id)[1]);
-    const auto step = static_cast<Real>(rate * std::sqrt(std::max(1.0, rows / cols)));
-    const std::span<Real> w = parameters.value(id);
-    for (std::size_t i = 0; i < w.size(); ++i) w[i] = keep * w[i] - step * orthogonal[i];
-  };
   const auto mu = static_cast<Real>(settings_.momentum), one_mu = static_cast<Real>(1 - mu),
              factor = static_cast<Real>(at.gradient_scale);
-  // Ranks take the matrices in turn. In the memory that they exchange, a rank's lie side by side,
-  // each with room for the largest.
-  const Index size = ranks.size(), each = (std::ssize(matrices_) + size - 1) / size * largest_;
-  const bool alone = size == 1;
-  if (!alone) exchanged_.resize(static_cast<std::size_t>(size * each));
-  const auto room = [&](Index task) {
-    return std::span(exchanged_)
-        .subspan(static_cast<std::size_t>(task % size * each + task / size * largest_));
-  };
   scratch_.resize(static_cast<std::size_t>(threads()));
   parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int thread) {
     const ParameterId id = matrices_[static_cast<std::size_t>(task)];
@@ -152,17 +134,12 @@ void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
       m[i] = mu * m[i] + g;
       u[i] = g + mu * m[i];
     }
-    if (task % size != ranks.rank()) return;
-    const Shape& shape = parameters.shape(id);
-    const std::span<const Real> orthogonal = orthogonalize(u, shape[0], shape[1], scratch);
-    if (alone) return apply(id, orthogonal);
-    std::ranges::copy(orthogonal, room(task).begin());
-  });
-  if (alone) return;
-  ranks.gather(std::as_writable_bytes(std::span(exchanged_)),
-               static_cast<std::size_t>(each) * sizeof(Real));
-  parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int) {
-    apply(matrices_[static_cast<std::size_t>(task)], room(task));
+    const Index rows = parameters.shape(id)[0], cols = parameters.shape(id)[1];
+    const std::span<const Real> orthogonal = orthogonalize(u, rows, cols, scratch);
+    const double tall = static_cast<double>(rows) / static_cast<double>(cols);
+    const auto step = static_cast<Real>(rate * std::sqrt(std::max(1.0, tall)));
+    const std::span<Real> w = parameters.value(id);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = keep * w[i] - step * orthogonal[i];
   });
 }
 

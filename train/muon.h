@@ -21,8 +21,7 @@ struct MuonSettings {
 class Muon : public AdamW {
  public:
   Muon(const MuonSettings& settings, const AdamWSettings& others, const ParameterStore& parameters);
-  /// Ranks take the matrices in turn, and exchange what they orthogonalised.
-  void update(ParameterStore& parameters, const Update& at, Ranks& ranks) override;
+  void update(ParameterStore& parameters, const Update& at) override;
 
  private:
   struct Scratch {
@@ -32,8 +31,6 @@ class Muon : public AdamW {
   MuonSettings settings_;
   std::vector<ParameterId> matrices_;  // the most expensive first, so that threads end together
   std::vector<Scratch> scratch_;       // by thread; kept, so that later steps allocate nothing
-  Index largest_ = 0;                  // numbers of a matrix
-  std::vector<Real> exchanged_;        // orthogonalised matrices, one rank's after the other's
 };
 
 /// Orthogonalises the row-major matrix `x` [rows, cols] approximately: replaces its singular values

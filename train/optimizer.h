@@ -8,7 +8,6 @@
 
 #include "autograd/base/settings.h"
 #include "autograd/parameters.h"
-#include "train/ranks.h"
 
 namespace headcount {
 
@@ -32,9 +31,8 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  /// Does one update with the gradients of `parameters`, which are equal on all of `ranks`.
-  /// Collective: the ranks may share the work.
-  virtual void update(ParameterStore& parameters, const Update& at, Ranks& ranks) = 0;
+  /// Does one update with the gradients of `parameters`.
+  virtual void update(ParameterStore& parameters, const Update& at) = 0;
   std::span<const Moment> moments() const { return moments_; }
 
  protected:

@@ -68,7 +68,6 @@ Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
                    ? std::vector<Index>()
                    : evaluation_windows(std::ssize(tokens), options.model->context, marks.starts)),
       marks_{marks.distances, windows_, marks.only_answers, marks.hidden_answers},
-      ranks_(ranks),
       reducer_(ranks, model.parameters(), shard_count(options), options.accumulate),
       steps_done_(steps_done) {
   model.parameters().set_precision(options.precision);
@@ -102,8 +101,7 @@ StepResult Trainer::step() {
   const StepPart part(profile_, &TrainingProfile::update_seconds);
   optimizer_.update(model_.parameters(),
                     {result.learning_rate, options_.schedule().of_peak(steps_done_),
-                     mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step},
-                    ranks_);
+                     mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step});
   result.bytes = reducer_.bytes();
   for (const std::unique_ptr<Tape>& tape : tapes_) result.bytes += tape->memory_capacity();
   ++steps_done_;

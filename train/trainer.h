@@ -87,7 +87,6 @@ class Trainer {
   std::span<const std::int32_t> tokens_;
   std::vector<Index> windows_;  // start positions, in a text of stories
   TextMarks marks_;
-  Ranks& ranks_;
   Reducer reducer_;
   std::vector<std::unique_ptr<Tape>> tapes_;  // one per thread that runs shards
   Batch batch_;

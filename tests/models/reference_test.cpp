@@ -325,11 +325,9 @@ void Reference::check_model() {
     if (step == 0) expect_parameters("dw.", "", parameters, true, kOutputTolerance);
     const double norm = sum_gradients(parameters);
     expect_close(norm, norms[step], kTrainingTolerance);
-    adam.update(parameters,
-                {.learning_rate = config_.at("learning_rate"),
-                 .gradient_scale = clip_scale(norm, config_.at("grad_clip")),
-                 .step = static_cast<Index>(step) + 1},
-                alone());
+    adam.update(parameters, {.learning_rate = config_.at("learning_rate"),
+                             .gradient_scale = clip_scale(norm, config_.at("grad_clip")),
+                             .step = static_cast<Index>(step) + 1});
   }
   expect_parameters("final.", "", parameters, false, kTrainingTolerance);
 }

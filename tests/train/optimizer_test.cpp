@@ -52,7 +52,7 @@ TEST_P(MuonFixture, GivesTheWeightsAndMomentsOfFiveUpdates) {
   Muon muon({.learning_rate = 0.02, .momentum = 0.95, .weight_decay = 0.1}, {}, store);
   for (int step = 1; step <= 5; ++step) {
     std::ranges::copy(numbers("g", step), store.complete_gradients().begin());
-    muon.update(store, {.step = step}, alone());
+    muon.update(store, {.step = step});
     EXPECT_LT(difference(numbers("w", step), store.value(id)), kTolerance) << step;
     EXPECT_LT(difference(numbers("m", step), muon.moments()[0].numbers.of(id)), kTolerance) << step;
   }
@@ -76,7 +76,7 @@ TEST(Muon, LeavesAllButTheMatricesOfLayersToAdamW) {
          {std::pair<ParameterStore*, Optimizer*>{&a, &muon}, {&b, &adamw}}) {
       const std::span<Real> gradients = store->complete_gradients();
       std::ranges::copy(normal_values(4, std::ssize(gradients)), gradients.begin());
-      optimizer->update(*store, {.learning_rate = 0.01}, alone());
+      optimizer->update(*store, {.learning_rate = 0.01});
     }
     for (std::size_t i = 0; i < a.size(); ++i) {
       const bool of_layer = a.name({i}).find(".layers.") != std::string::npos;

@@ -20,7 +20,7 @@ class Lion : public Optimizer {
   Lion(double momentum, const ParameterStore& parameters)
       : Optimizer(parameters, kMoments), momentum_(momentum) {}
 
-  void update(ParameterStore& parameters, const Update& at, Ranks&) override {
+  void update(ParameterStore& parameters, const Update& at) override {
     constexpr Real kBeta1{0.9F};
     const auto rate = static_cast<Real>(at.learning_rate);
     const auto scale = static_cast<Real>(at.gradient_scale);
