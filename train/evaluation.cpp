@@ -160,7 +160,6 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
   for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(own.size(), threads())); ++i)
     tapes.push_back(std::make_unique<Tape>(model.parameters()));
   const auto evaluate_part = [&](Index i, int thread) {
-    if (options.stop != nullptr && options.stop()) throw EvaluationStopped();
     const Index part = own.first + i;
     parts[static_cast<std::size_t>(part)] =
         evaluate_windows(model, tokens, starts, options, part * per_part,
@@ -231,17 +230,13 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   std::vector<EvaluatedPart> parts(
       static_cast<std::size_t>((std::ssize(starts) + per_part - 1) / per_part));
   Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone();
-  bool stopped = false;
   std::string wrong;
   try {
     evaluate_own(model, tokens, starts, options, per_part,
                  part_of(std::ssize(parts), ranks.rank(), ranks.size()), parts);
-  } catch (const EvaluationStopped&) {
-    stopped = true;
   } catch (const NonFiniteError& error) {
     wrong = error.what();
   }
-  if (first_flag(ranks, stopped)) throw EvaluationStopped();
   wrong = first_text(ranks, wrong);
   if (!wrong.empty()) throw NonFiniteError(wrong);
   gather(ranks, std::span(parts));

@@ -79,12 +79,6 @@ std::string answers_line(const Evaluation& evaluation, const std::optional<Basel
 /// tokens; empty if they do.
 std::string cut_stories_note(Index longest, Index context);
 
-/// Thrown when `EvaluationOptions::stop` has asked an evaluation to stop before its end.
-class EvaluationStopped : public Error {
- public:
-  EvaluationStopped() : Error("the evaluation was stopped") {}
-};
-
 /// -log softmax(row)[target], nats.
 double row_loss(std::span<const Real> row, std::int32_t target);
 
@@ -93,16 +87,13 @@ struct EvaluationOptions {
   TextMarks marks = {};
   /// Reads keys and values from a cache that rounds so; none: as they were computed.
   std::optional<CacheRounding> rounding = std::nullopt;
-  /// Called before each part of the text, on any thread; returning true stops the evaluation.
-  bool (*stop)() = nullptr;
   bool attention_stats = false;  ///< measure the entropy of attention; not through a cache
   Ranks* ranks = nullptr;        ///< ranks that share the windows; null: this process alone
 };
 
 /// Evaluates all of `tokens`, in windows of the model's context that do not overlap; a new window
-/// begins at each position in `TextMarks::starts`. Throws at all ranks: EvaluationStopped if one of
-/// them was stopped, NonFiniteError if a logit, a loss or an entropy is NaN or infinite, or a
-/// number is too large for the cache.
+/// begins at each position in `TextMarks::starts`. Throws NonFiniteError at all ranks if a logit,
+/// a loss or an entropy is NaN or infinite, or a number is too large for the cache.
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options = {});
 

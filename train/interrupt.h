@@ -28,8 +28,8 @@ std::int64_t steady_milliseconds();
 void catch_interrupts(std::int64_t (*clock_of_handlers)() = steady_milliseconds);
 
 /// The signal that asked training to stop, or 0. With HEADCOUNT_STOP_AT=STEP:SIGNAL in the
-/// environment, which tests set, the process first sends itself the signal with this number, once:
-/// after its step STEP, counted over all runs, or in the evaluation that belongs to this step.
+/// environment, which tests set, the process first sends itself the signal with this number, once,
+/// after its step STEP, counted over all runs.
 int interrupt_signal();
 /// The signal that asked any of `ranks` to stop, the same at all of them, or 0. Collective, called
 /// after each step.

@@ -16,10 +16,6 @@ Corpus load_longer_than(Index context, const std::string& data, const CorpusOpti
   return corpus;
 }
 
-[[noreturn]] void stop(int signal, const std::string& where) {
-  throw InterruptedError(signal, "stopped " + where + "; a checkpoint is saved");
-}
-
 // Training run in progress: the state of `train_to_end`.
 struct Training {
   const TrainOptions& options;
@@ -44,9 +40,7 @@ struct Training {
     // Whether the run had learned is not saved; the same evaluation says so again.
     const bool may_have_learned =
         options.stops_when_learned() && from.step > 0 && options.evaluates_after(from.step);
-    if (from.unevaluated && options.evaluates_after(from.step)) {
-      complete(*from.unevaluated);
-    } else if (ended(from.step) || may_have_learned) {
+    if (ended(from.step) || may_have_learned) {
       outcome.last = {.step = from.step, .loss = std::numeric_limits<double>::quiet_NaN()};
       evaluate_model();
       outcome.stopped = outcome.stopped || (outcome.learned_at && from.step < options.steps);
@@ -74,13 +68,9 @@ struct Training {
 
   void evaluate_model() {
     try {
-      outcome.validation = evaluate(
-          *learner.model, corpus.validation.tokens,
-          {.marks = corpus.marks(corpus.validation), .stop = interrupted, .ranks = &ranks});
+      outcome.validation = evaluate(*learner.model, corpus.validation.tokens,
+                                    {.marks = corpus.marks(corpus.validation), .ranks = &ranks});
       if (options.learned(outcome.validation)) outcome.learned_at = outcome.last.step;
-    } catch (const EvaluationStopped&) {
-      stop(interrupt_signal(ranks),
-           "in the evaluation after step " + std::to_string(outcome.last.step));
     } catch (const NonFiniteError&) {
       const Index step = outcome.last.step;
       throw DivergedError("the validation loss became NaN or infinite", step, options, step);
@@ -95,20 +85,14 @@ struct Training {
     std::optional<double> loss;
     bool best = false;
     if (options.evaluates_after(step)) {
-      try {
-        evaluate_model();
-      } catch (const InterruptedError&) {
-        log.log(result, evaluation, false);
-        log.save(learner, result, loss);
-        throw;
-      }
+      evaluate_model();
       evaluation = outcome.validation;
       loss = evaluation->loss;
       best = *loss < outcome.best.loss;
       if (best) outcome.best = {step, *loss};
       outcome.stopped =
           step < options.steps &&
-          (outcome.learned_at || TrainingLog::Position{step, {}, outcome.best}.stopped(options));
+          (outcome.learned_at || TrainingLog::Position{step, outcome.best}.stopped(options));
     }
     log.log(result, evaluation, outcome.stopped);
     watch.observe(result, loss, outcome.training_seconds);
@@ -117,14 +101,16 @@ struct Training {
     if (step == options.steps || (every > 0 && (best || step % every == 0)) || outcome.stopped ||
         signal != 0 || log.wants_checkpoint())
       log.save(learner, result, loss);
-    if (signal != 0 && !ended(step)) stop(signal, "after step " + std::to_string(step));
+    if (signal != 0 && !ended(step))
+      throw InterruptedError(
+          signal, "stopped after step " + std::to_string(step) + "; a checkpoint is saved");
   }
 };
 
 }  // namespace
 
 bool TrainingLog::Position::stopped(const TrainSettings& settings) const {
-  if (settings.stop_after == 0 || unevaluated) return false;
+  if (settings.stop_after == 0) return false;
   return step / settings.eval_every - best.step / settings.eval_every >= settings.stop_after;
 }
 

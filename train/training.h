@@ -26,8 +26,6 @@ class TrainingLog {
   /// Place of a run between two steps, where training begins or continues.
   struct Position {
     Index step = 0;  ///< steps done
-    /// The last step, if it was not evaluated: if that is due, a signal stopped the evaluation.
-    std::optional<StepResult> unevaluated;
     BestEvaluation best = {};
 
     /// Returns true if a run of `settings` has ended here by `stop-after`.
@@ -36,7 +34,7 @@ class TrainingLog {
   virtual Position position() const { return {}; }
 
   /// Logs a step, with the evaluation after it if there was one, and whether the run ends there
-  /// before all its steps. A step whose evaluation was stopped is logged again after it.
+  /// before all its steps.
   virtual void log(const StepResult&, const std::optional<Evaluation>&, bool /*stopped*/) {}
   /// Returns true if the step under way is to end with a checkpoint, even if none is due.
   virtual bool wants_checkpoint() const { return false; }
@@ -78,10 +76,10 @@ double tokens_per_second(const TrainOptions& options, Index steps, double second
 
 /// Trains `learner` to the end of `options`, or until `stop-after` ends the run or it has learned,
 /// from the position that `log` has: logs every step, evaluates and saves when it is due. Throws
-/// DivergedError, WriteError, and InterruptedError after a signal that was caught, once a
-/// checkpoint is saved. A signal stops an evaluation too; a resumed run then begins with that
-/// evaluation. Among several `ranks`, rank 0 alone has a log that keeps anything. All ranks begin
-/// with its position, weights and moments, and a signal at any of them stops all.
+/// DivergedError, WriteError, and InterruptedError after a signal that was caught, once the step,
+/// with its evaluation, is done and a checkpoint is saved. Among several `ranks`, rank 0 alone has
+/// a log that keeps anything. All ranks begin with its position, weights and moments, and a signal
+/// at any of them stops all.
 TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,
                              TrainingLog& log, const TrainingWatch& watch, Ranks& ranks = alone());
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <map>
@@ -139,18 +138,6 @@ TEST(AnswersLine, SetsThemAgainstWhatIsRightWithoutALookup) {
   EXPECT_EQ(answers_line(evaluation, baselines, false),
             "answers right 97.1 % (guessing 25.0 %, copying answers 30.6 %, the commonest value "
             "49.8 %)\n");
-}
-
-TEST(EvaluationOfAText, AsksBeforeEachBatchWhetherToStop) {
-  static std::atomic<int> asked;
-  asked = 0;
-  const LanguageModel model = decided_model();
-  const Tokens many(6401, 1);
-  const double loss = evaluate(model, many, {.stop = [] { return ++asked < 0; }}).loss;
-  EXPECT_GE(asked, 100);  // a batch has 64 characters at most
-  EXPECT_EQ(loss, evaluate(model, many).loss);
-  asked = 0;
-  EXPECT_THROW(evaluate(model, many, {.stop = [] { return ++asked > 3; }}), EvaluationStopped);
 }
 
 TEST(EvaluationOfAText, HasTheLossesOfItsSixteenStretches) {

@@ -163,8 +163,6 @@ bool RunQueue::train_next(const Workers& workers) {
     return true;
   } catch (const InterruptedError&) {
     return false;
-  } catch (const EvaluationStopped&) {
-    return false;
   } catch (const OtherRunError&) {  // of another run
     throw;
   } catch (const std::exception& error) {

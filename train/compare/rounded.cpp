@@ -168,14 +168,12 @@ void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roun
                          .cache_bytes_per_token = kv_cache_bytes_per_token(plan, rounding),
                          .layers = cache_layers(cache_of(plan), rounding)});
     const std::vector<double>& figures = saved.get(name, [&]() -> std::vector<double> {
+      if (interrupted()) throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
       try {
-        const Evaluation result =
-            evaluate(*loaded.model, text.tokens,
-                     {.marks = corpus.marks(text), .rounding = rounding, .stop = interrupted});
+        const Evaluation result = evaluate(*loaded.model, text.tokens,
+                                           {.marks = corpus.marks(text), .rounding = rounding});
         if (!result.answer_accuracy) return {result.loss};
         return {result.loss, *result.answer_accuracy};
-      } catch (const EvaluationStopped&) {
-        throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
       } catch (const NonFiniteError&) {
         return {};
       }

@@ -142,9 +142,8 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
   result.loss_by_position = outcome.validation.loss_by_position;
   result.loss_by_block = outcome.validation.loss_by_block;
   if (!corpus.tuning.tokens.empty()) {
-    result.tuning_loss = evaluate(*learner.model, corpus.tuning.tokens,
-                                  {.marks = corpus.marks(corpus.tuning), .stop = interrupted})
-                             .loss;
+    result.tuning_loss =
+        evaluate(*learner.model, corpus.tuning.tokens, {.marks = corpus.marks(corpus.tuning)}).loss;
   }
   result.train_tokens_per_second = tokens_per_second(
       run.options, std::ssize(outcome.step_milliseconds), outcome.training_seconds);

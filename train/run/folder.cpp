@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "autograd/base/files.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/run/loaded.h"
 #include "train/run/place.h"
@@ -72,17 +71,10 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
     line.answer_accuracy = validation->answer_accuracy;
   }
   if (stopped) line.stopped = true;
-  const std::string text = json_of(line).dump() + "\n";
-  if (result.step == state_.logged.step.step) {  // its line lacks the evaluation
-    const std::string lines = read_file(metrics_file());
-    const std::size_t end = lines.rfind('\n', state_.logged.end - 2) + 1;
-    write_file_durably(metrics_file(), lines.substr(0, end) + text);
-    metrics_ = std::make_unique<DurableFile>(metrics_file(), end + text.size());
-  } else {
-    metrics_->write(text);
-  }
-  // A loss of the step that a checkpoint holds is that of the weights before it.
-  if (result.step > state_.step && std::exchange(untried_, false)) remove_old();
+  metrics_->write(json_of(line).dump() + "\n");
+  // The loss is that of the weights before the step, which the newest checkpoint holds if it is
+  // untried.
+  if (std::exchange(untried_, false)) remove_old();
 }
 
 void RunFolder::save(const Learner& learner, const StepResult& result,
@@ -92,14 +84,12 @@ void RunFolder::save(const Learner& learner, const StepResult& result,
   // Written in this order: the metrics up to the checkpoint, the checkpoint, and the file `latest`,
   // which names it.
   metrics_->flush();
-  if (result.step != state_.step) {
-    const fs::path folder = checkpoint(result.step);
-    save_checkpoint(folder, *learner.model, learner.vocabulary, [&](const fs::path& staging) {
-      write_training_state(staging, result.step, learner.model->parameters(), *learner.optimizer);
-    });
-    write_latest(folder);
-    state_.step = result.step;
-  }
+  const fs::path folder = checkpoint(result.step);
+  save_checkpoint(folder, *learner.model, learner.vocabulary, [&](const fs::path& staging) {
+    write_training_state(staging, result.step, learner.model->parameters(), *learner.optimizer);
+  });
+  write_latest(folder);
+  state_.step = result.step;
   wants_checkpoint_ = false;
   untried_ = !validation_loss;
   if (!untried_) remove_old();

@@ -48,8 +48,8 @@ class RunFolder : public TrainingLog {
 
   Position position() const override { return state_.position(); }
 
-  /// Appends one line to metrics.jsonl, or replaces that of a step whose evaluation was stopped.
-  /// Nothing in it depends on the clock, so that equal runs have equal metrics. Throws WriteError.
+  /// Appends one line to metrics.jsonl. Nothing in it depends on the clock, so that equal runs have
+  /// equal metrics. Throws WriteError.
   void log(const StepResult& result, const std::optional<Evaluation>& validation,
            bool stopped) override;
 
@@ -59,9 +59,8 @@ class RunFolder : public TrainingLog {
 
   /// Saves a checkpoint. Once it is on the disk and an evaluation, or the next line of the log, has
   /// shown that its weights give finite losses, older ones are removed, except the best and as many
-  /// of the newest as the setting `keep` says. The checkpoint of a step whose evaluation was
-  /// stopped is there already. Throws WriteError, and DataError if the folder of checkpoints cannot
-  /// be read; earlier checkpoints are then still there.
+  /// of the newest as the setting `keep` says. Throws WriteError, and DataError if the folder of
+  /// checkpoints cannot be read; earlier checkpoints are then still there.
   void save(const Learner& learner, const StepResult& result,
             std::optional<double> validation_loss) override;
 

@@ -50,11 +50,6 @@ BestEvaluation best_of(std::span<const LoggedStep> steps) {
   return best;
 }
 
-TrainingLog::Position TrainingState::position() const {
-  const bool unevaluated = step > 0 && logged.step.step == step && !logged.validation_loss;
-  return {step, unevaluated ? std::optional(logged.step) : std::nullopt, best};
-}
-
 void write_training_state(const std::filesystem::path& folder, Index step,
                           const ParameterStore& parameters, const Optimizer& optimizer) {
   std::vector<TensorSource> tensors;

@@ -43,7 +43,7 @@ struct TrainingState {
   LoggedStep logged = {};  ///< the last line of metrics.jsonl up to there
   BestEvaluation best = {};
 
-  TrainingLog::Position position() const;
+  TrainingLog::Position position() const { return {step, best}; }
 };
 
 /// Writes trainer_state.json and optimizer.safetensors into `folder`. Throws WriteError, and

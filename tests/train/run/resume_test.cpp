@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -46,7 +45,7 @@ TEST_F(ResumedRun, EndsWithTheBitsOfOneThatRanThrough) {
     int steps, stop, signal, saved;
   };
   std::vector<Stopped> runs = {{"--checkpoint-every 0", 40, 17, SIGINT, 17},
-                               {"--checkpoint-every 0", 40, 17, SIGTERM, 17},
+                               {"--checkpoint-every 0", 40, 20, SIGTERM, 20},  // evaluated
                                {"--checkpoint-every 0", 20, 7, SIGHUP, 7},
                                {"--checkpoint-every 5", 20, 13, SIGKILL, 10},
                                {"--checkpoint-every 0 --eval-every 0", 12, 7, SIGKILL, 0},
@@ -78,25 +77,6 @@ TEST_F(ResumedRun, IgnoresThatItsTerminalGoesUnderNohup) {
   EXPECT_EQ(nohup.exit_code, 0) << nohup.err;
   EXPECT_TRUE(checkpoints("nohup").contains("step-20"));
   EXPECT_FALSE(checkpoints("nohup").contains("step-7"));
-}
-
-TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
-  // The last step is evaluated.
-  folder_.done(run_line("--steps 10 --out whole"));
-  EXPECT_EQ(folder_.signalled(run_line("--steps 10 --out stopped"), 10, SIGTERM), 143);
-  expect_parts(folder_.contents("err"),
-               {"stopped in the evaluation after step 10; a checkpoint is saved; resume with "
-                "headcount train --resume stopped"});
-  EXPECT_EQ(saved_step("stopped"), 10);
-  // Stopped within the evaluation once more, it has the same checkpoint and the same lines.
-  for (int again = 0; again < 2; ++again) {
-    EXPECT_EQ(std::ranges::count(folder_.contents("stopped/metrics.jsonl"), '\n'), 10);
-    EXPECT_EQ(folder_.contents("stopped/metrics.jsonl").find("val_loss"), std::string::npos);
-    EXPECT_EQ(folder_.signalled("train --quiet --resume stopped", 1, SIGTERM), 143);
-  }
-  expect_parts(folder_.done("train --resume stopped").err, {"step 10/10  loss "});
-  folder_.expect_same_run("stopped", "whole", 10);
-  EXPECT_EQ(checkpoints("stopped"), checkpoints("whole"));
 }
 
 TEST_F(ResumedRun, ThatHasFinishedIsOnlyEvaluatedAndRecordsEveryStart) {
