@@ -6,7 +6,6 @@
 #include <atomic>
 #include <vector>
 
-#include "autograd/base/error.h"
 #include "autograd/parallel.h"
 #include "autograd/product_kernels.h"
 
@@ -24,13 +23,6 @@ using Map = Eigen::Map<RowMajor, 0, Eigen::OuterStride<>>;
 constexpr Index kLargeMacs = 1 << 15;
 // Rows of c below which a product takes the time of reading b.
 constexpr Index kFewRows = 8;
-
-#ifdef HEADCOUNT_ONEDNN
-constexpr bool kHasOneDnn = true;
-#else
-constexpr bool kHasOneDnn = false;
-#endif
-GemmLibrary chosen = kHasOneDnn ? GemmLibrary::onednn : GemmLibrary::eigen;
 
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> counted{0};
@@ -72,7 +64,7 @@ bool is_large(const Matrix& c, Index k) { return c.rows * c.cols * k >= kLargeMa
 
 void library_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
 #ifdef HEADCOUNT_ONEDNN
-  if (chosen == GemmLibrary::onednn && is_large(c, a.cols)) return onednn_gemm(c, a, b, write);
+  if (is_large(c, a.cols)) return onednn_gemm(c, a, b, write);
 #endif
   eigen_gemm(c, a, b, write);
 }
@@ -171,19 +163,12 @@ ConstMatrix ConstMatrix::row_range(Index begin, Index end) const {
   return result;
 }
 
-std::string name(GemmLibrary library) {
+std::string gemm_library() {
 #ifdef HEADCOUNT_ONEDNN
-  if (library == GemmLibrary::onednn) return "oneDNN " + onednn_version();
+  return "oneDNN " + onednn_version();
+#else
+  return "Eigen";
 #endif
-  return library == GemmLibrary::eigen ? "Eigen" : "oneDNN";
-}
-
-GemmLibrary gemm_library() { return chosen; }
-
-void use_gemm_library(GemmLibrary library) {
-  if (library == GemmLibrary::onednn && !kHasOneDnn)
-    throw Error("this program was built without oneDNN; configure it with -DHEADCOUNT_GEMM=onednn");
-  chosen = library;
 }
 
 void prepare_gemm() {
@@ -197,8 +182,7 @@ std::string bf16_lacks() {
   if (sizeof(Real) != sizeof(float)) return "this program computes in double";
 #ifdef HEADCOUNT_ONEDNN
   static const bool has_instructions = has_bf16_instructions();
-  if (!has_instructions) return "the processor has neither amx_bf16 nor avx512_bf16";
-  return chosen == GemmLibrary::onednn ? "" : "Eigen computes the products";
+  return has_instructions ? "" : "the processor has neither amx_bf16 nor avx512_bf16";
 #else
   return "this program was built without oneDNN; configure it with -DHEADCOUNT_GEMM=onednn";
 #endif

@@ -44,14 +44,10 @@ constexpr Write add_if(bool condition) { return condition ? Write::add : Write::
 /// sums in Real, unless it is too small for that to pay.
 enum class Precision { f32, bf16 };
 
-/// Library that computes matrix products; each call runs on the calling thread alone.
-enum class GemmLibrary { eigen, onednn };
-std::string name(GemmLibrary library);  ///< with its version if known: "oneDNN 2.6.3"
-/// Library in use: by default `onednn` in a float build that found oneDNN, else `eigen`. Eigen
-/// computes products that are too small for oneDNN in any case.
-GemmLibrary gemm_library();
-/// Chooses the library, for benchmarks and tests. Throws Error for `onednn` if it was not built in.
-void use_gemm_library(GemmLibrary library);
+/// Library that computes matrix products, each on the calling thread alone: "oneDNN 2.6.3" in a
+/// float build that found oneDNN, else "Eigen". Eigen computes products that are too small for
+/// oneDNN in any case.
+std::string gemm_library();
 /// Lets oneDNN generate its kernels, which takes more than 10 ms and would delay the first product.
 /// Any thread may call it; Eigen needs no preparation.
 void prepare_gemm();

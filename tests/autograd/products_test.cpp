@@ -120,19 +120,14 @@ TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
   set_threads(0);
 }
 
-TEST(Products, OfAnyLibraryRunOnTheCallingThreadAlone) {
+TEST(Products, RunOnTheCallingThreadAlone) {
   const Product p = {301, 275, 230, false, true, Write::assign, 3};
-  for (const GemmLibrary library : {gemm_library(), GemmLibrary::eigen}) {
-    const GemmLibrary before = gemm_library();
-    use_gemm_library(library);
-    set_threads(1);
-    const std::vector<Real> alone = p.run(gemm, Precision::f32);
-    EXPECT_LT(p.error(alone), kProductTolerance) << name(library);
-    set_threads(8);
-    EXPECT_EQ(p.run(gemm, Precision::f32), alone) << name(library);
-    EXPECT_EQ(threads(), 8) << "a product left another number of threads behind";
-    use_gemm_library(before);
-  }
+  set_threads(1);
+  const std::vector<Real> alone = p.run(gemm, Precision::f32);
+  EXPECT_LT(p.error(alone), kProductTolerance);
+  set_threads(8);
+  EXPECT_EQ(p.run(gemm, Precision::f32), alone);
+  EXPECT_EQ(threads(), 8) << "a product left another number of threads behind";
   set_threads(0);
 }
 
@@ -180,15 +175,6 @@ TEST(RoundedProducts, LeaveOperandsAsTheyAreWhereRoundingDoesNotPay) {
     for (const Gemm product : {gemm, parallel_gemm})
       EXPECT_EQ(p.run(product, Precision::bf16), p.run(product, Precision::f32)) << p.m;
   }
-}
-
-TEST(RoundedProducts, AreComputedInRealByEigen) {
-  const GemmLibrary library = gemm_library();
-  const Product p = {70, 80, 90, false, true, Write::add, 0};
-  use_gemm_library(GemmLibrary::eigen);
-  EXPECT_NE(bf16_lacks(), "");
-  EXPECT_LT(error(p), kProductTolerance);
-  use_gemm_library(library);
 }
 
 // More sizes than a thread keeps products for.

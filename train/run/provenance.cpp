@@ -27,8 +27,7 @@ std::string version_text() {
   return formatted("headcount %s, %s, %s, Eigen %d.%d.%d, %s, products by %s, %s",
                    HEADCOUNT_VERSION, compiler.c_str(), Eigen::SimdInstructionSetsInUse(),
                    EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION, threads.c_str(),
-                   std::string(name(gemm_library())).c_str(),
-                   sizeof(Real) == sizeof(float) ? "float" : "double");
+                   gemm_library().c_str(), sizeof(Real) == sizeof(float) ? "float" : "double");
 }
 
 std::string machine_text() {
