@@ -13,9 +13,10 @@ namespace {
 constexpr std::uint32_t kCotangentStream = 0;  // directions take the streams after it
 
 std::vector<Real> random_cotangent(std::uint64_t seed, Index count) {
-  std::vector<double> deviates(static_cast<std::size_t>(count));
-  random_normals({seed, kCotangentStream, 0}, 0, deviates);
-  return {deviates.begin(), deviates.end()};
+  std::vector<Real> cotangent(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < cotangent.size(); ++i)
+    cotangent[i] = static_cast<Real>(random_normal({seed, kCotangentStream, 0}, i));
+  return cotangent;
 }
 
 double weigh(std::span<const Real> value, std::span<const Real> cotangent) {

@@ -1,7 +1,6 @@
 #include "autograd/parameters.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -45,8 +44,11 @@ void ParameterStore::allocate() {
 
 namespace {
 
-// Number of the distribution that `uniform`, from 0 to 1, stands for.
-double from_uniform(const Initializer& start, double uniform) {
+// Number `index` of a tensor's initial values.
+double initial_number(const Initializer& start, const RandomKey& key, std::uint64_t index) {
+  if (start.kind == Initializer::Kind::constant) return start.low;
+  if (start.kind == Initializer::Kind::normal) return start.high * random_normal(key, index);
+  const double uniform = 1 - random_uniform(key, index);  // never 0
   const double number = start.low + (start.high - start.low) * uniform;
   if (start.kind == Initializer::Kind::uniform) return number;
   if (start.kind == Initializer::Kind::log_uniform) return std::log(number);
@@ -61,23 +63,10 @@ void ParameterStore::initialize(std::uint64_t seed) {
     const Entry& e = entries_[i];
     const RandomKey key{seed, random_stream(e.name), 0};
     Real* const x = value({i}).data();
-    if (e.initializer.kind == Initializer::Kind::constant) {
-      std::fill_n(x, e.shape.size(), static_cast<Real>(e.initializer.low));
-    } else if (e.initializer.kind == Initializer::Kind::normal) {
-      parallel_chunks(e.shape.size(), kElementChunk, [&](Index begin, Index end) {
-        std::array<double, kElementChunk> deviates;
-        random_normals(key, static_cast<std::uint64_t>(begin),
-                       std::span(deviates.data(), static_cast<std::size_t>(end - begin)));
-        for (Index j = begin; j < end; ++j)
-          x[j] =
-              static_cast<Real>(e.initializer.high * deviates[static_cast<std::size_t>(j - begin)]);
-      });
-    } else {
-      for (Index j = 0; j < e.shape.size(); ++j) {
-        const double uniform = 1 - random_uniform(key, static_cast<std::uint64_t>(j));  // never 0
-        x[j] = static_cast<Real>(from_uniform(e.initializer, uniform));
-      }
-    }
+    parallel_chunks(e.shape.size(), kElementChunk, [&](Index begin, Index end) {
+      for (Index j = begin; j < end; ++j)
+        x[j] = static_cast<Real>(initial_number(e.initializer, key, static_cast<std::uint64_t>(j)));
+    });
   }
 }
 

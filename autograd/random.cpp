@@ -2,7 +2,6 @@
 
 #include <Random123/philox.h>
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -48,32 +47,14 @@ std::uint64_t random_below(const RandomKey& key, std::uint64_t index, std::uint6
   return static_cast<std::uint64_t>((Wide{word64(key, index)} * bound) >> 64);
 }
 
-namespace {
-
-double normal(const std::array<std::uint32_t, 4>& words) {
+double random_normal(const RandomKey& key, std::uint64_t index) {
+  const auto words = random_words(key, index);
   const auto uniform = [](std::uint32_t low, std::uint32_t high) {
     const std::uint64_t word = (std::uint64_t{high} << 32) | low;
     return (static_cast<double>(word >> 11) + 0.5) * 0x1.0p-53;  // never 0: its logarithm is taken
   };
   const double radius = std::sqrt(-2.0 * std::log(uniform(words[0], words[1])));
   return radius * std::cos(2.0 * std::numbers::pi * uniform(words[2], words[3]));
-}
-
-}  // namespace
-
-double random_normal(const RandomKey& key, std::uint64_t index) {
-  return normal(random_words(key, index));
-}
-
-void random_normals(const RandomKey& key, std::uint64_t first, std::span<double> numbers) {
-  constexpr std::size_t kPiece = 64;
-  std::array<std::array<std::uint32_t, 4>, kPiece> words;
-  for (std::size_t done = 0; done < numbers.size(); done += kPiece) {
-    const std::size_t count = std::min(kPiece, numbers.size() - done);
-    random_words(key, first + done, std::span(words.data(), count));
-    std::transform(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(count),
-                   numbers.begin() + static_cast<std::ptrdiff_t>(done), normal);
-  }
 }
 
 std::uint32_t random_stream(std::string_view name) {

@@ -32,9 +32,6 @@ std::uint64_t random_below(const RandomKey& key, std::uint64_t index, std::uint6
 /// Standard normal (Box and Muller) for counter `index`.
 double random_normal(const RandomKey& key, std::uint64_t index);
 
-/// Writes `random_normal` for counters `first`, `first` + 1, ...; faster than one call for each.
-void random_normals(const RandomKey& key, std::uint64_t first, std::span<double> numbers);
-
 /// Number of the stream `name` (FNV-1a hash): initial values of a parameter depend on its name, not
 /// on the other parameters of the model.
 std::uint32_t random_stream(std::string_view name);

@@ -26,10 +26,10 @@ Rates simulated(double cost, const SeedRange& range) {
   const Judge judge(Metric::loss, range);
   Rates rates;
   for (std::uint32_t i = 0; i < kComparisons; ++i) {
-    std::vector<double> noise(static_cast<std::size_t>(range.last));
-    random_normals({2024, random_stream("simulated comparisons"), i}, 0, noise);
+    const RandomKey key = {2024, random_stream("simulated comparisons"), i};
     std::vector<std::optional<double>> costs;
-    for (const double error : noise) costs.push_back(cost + error);
+    for (std::uint64_t run = 0; std::ssize(costs) < range.last; ++run)
+      costs.push_back(cost + random_normal(key, run));
     const Decision decision = decide(costs, kTolerance, judge);
     rates.enough += decision.verdict == Verdict::enough;
     rates.not_enough += decision.verdict == Verdict::not_enough;
