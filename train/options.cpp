@@ -5,7 +5,6 @@
 
 #include "autograd/base/text.h"
 #include "autograd/products.h"
-#include "models/checkpoint/hugging_face.h"
 
 namespace headcount {
 
@@ -183,7 +182,6 @@ TrainOptions resolve_training(const Given& given) {
   TrainOptions options{{}, resolve_model(given), corpus_options(given), resolve_optimizer(given)};
   TrainSettings& own = options;
   visit_run(own, ReadMembers{given});
-  require_savable(options.model);
   check_data(options);
   require_setting(own.shards <= own.batch, "`shards` ", own.shards,
                   " must not exceed the sequences of `batch`, ", own.batch);

@@ -304,17 +304,6 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
   }
 }
 
-void require_savable(const ModelPlan& model) {
-  require_setting(model->cycle.front().causal, "a model that sees later tokens cannot be saved");
-  try {
-    const std::string written = hugging_face_config(model, 1).dump();
-    const ModelPlan read = read_hugging_face_config(parse_json(written)).model;
-    require_setting(read->settings == model->settings, "read back it would be another model");
-  } catch (const Error& error) {
-    throw ShapeError("a model of these settings cannot be saved: ", error.what());
-  }
-}
-
 std::string hugging_face_note(const ModelPlan& model) {
   if (family_of(model) != &kLlama || model->dim % model->cycle.front().heads == 0) return "";
   return "transformers 5 does not open this model: it wants a number of heads that divides dim, " +

@@ -25,10 +25,6 @@ struct NamedConfig {
 /// for anything that this project's models do not have.
 NamedConfig read_hugging_face_config(const nlohmann::json& json);
 
-/// Throws ShapeError if config.json cannot express `model`. Call it before training, whose result
-/// could not be saved.
-void require_savable(const ModelPlan& model);
-
 /// Reason why some version of transformers does not open `model`; empty if none is known.
 std::string hugging_face_note(const ModelPlan& model);
 

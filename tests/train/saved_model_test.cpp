@@ -9,7 +9,6 @@
 #include <set>
 
 #include "models/checkpoint/checkpoint.h"
-#include "models/checkpoint/hugging_face.h"
 #include "support/message_of.h"
 #include "support/numbers.h"
 #include "train/run_program.h"
@@ -48,8 +47,7 @@ std::optional<TrainOptions> random_options(const AttentionKind& kind) {
     TrainOptions options = resolve_training(given);
     LanguageModel(options.model, 3);
     return options;
-  } catch (const ShapeError& error) {
-    RC_ASSERT(std::string(error.what()).find("cannot be saved") == std::string::npos);
+  } catch (const ShapeError&) {
     return std::nullopt;
   }
 }
@@ -88,13 +86,6 @@ TEST(SavedModel, GivesTheSameLogitsWhateverItsSettings) {
     EXPECT_TRUE(holds) << kind->name;
     EXPECT_GE(trained, 20) << kind->name << ": too few settings fitted together";
   }
-}
-
-TEST(SavedModel, ThatNoConfigurationDescribesIsRefusedBeforeTheFirstStep) {
-  // No setting turns the causal mask off, so a configuration cannot describe such a model.
-  const ModelPlan unmasked = resolve_model(Given(model_settings()), {.causal = false});
-  EXPECT_EQ(message_of<ShapeError>([&] { require_savable(unmasked); }),
-            "a model that sees later tokens cannot be saved");
 }
 
 }  // namespace

@@ -140,7 +140,6 @@ int convert_command(const Call& call) {
                                                : no_effect(setting, "--attention " + to->attention);
   });
   refuse_idle_words(*line.find("attention"), *to);
-  require_savable(to);
 
   Json result = {{"from", side(*run.model, text)}, {"to", side(*model, text)}};
   if (text) {
