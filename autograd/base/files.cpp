@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <fstream>
 #include <system_error>
 
@@ -31,30 +30,19 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
 }
 
 std::string read_bytes(const std::filesystem::path& path) {
-  namespace fs = std::filesystem;
   const std::string name = "'" + path.string() + "'";
-  const auto fail = [&](const std::string& why) {
-    throw DataError(name, " cannot be read: ", why, "; check its permissions");
-  };
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::not_found)
-    throw DataError("there is no file ", name, "; check the path");
-  if (fs::is_directory(status)) throw DataError(name, " is a folder; name a file in it");
-  // Pipes have no size to compare with.
-  const std::uintmax_t size = fs::is_regular_file(status) ? fs::file_size(path, error) : 0;
-  if (error) fail(error.message());
+  if (!is_there(path)) throw DataError("there is no file ", name, "; check the path");
+  if (std::filesystem::is_directory(path)) throw DataError(name, " is a folder; name a file in it");
   std::ifstream file(path, std::ios::binary);
   std::string content;
-  content.reserve(size);
+  if (std::filesystem::is_regular_file(path)) content.reserve(std::filesystem::file_size(path));
   for (std::array<char, std::size_t{1} << 13> piece; file;) {
     file.read(piece.data(), std::ssize(piece));
     content.append(piece.data(), static_cast<std::size_t>(file.gcount()));
   }
-  if (!file.eof()) fail(std::generic_category().message(errno));
-  if (content.size() < size) {  // it was read only in part
-    throw DataError(name, " ended after ", content.size(), " of ", size,
-                    " bytes; let nothing else write it");
+  if (!file.eof()) {
+    throw DataError(name, " cannot be read: ", std::generic_category().message(errno),
+                    "; check its permissions");
   }
   return content;
 }

@@ -16,8 +16,8 @@ bool is_there(const std::filesystem::path& path);
 /// look empty.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
-/// The bytes of a file, which may be empty. Throws DataError that names the file if it is missing,
-/// a folder, unreadable, or shorter than its size; bad_alloc if memory does not suffice.
+/// The bytes of a file or pipe, which may be empty. Throws DataError that names the file if it is
+/// missing, a folder or unreadable; bad_alloc if memory does not suffice.
 std::string read_bytes(const std::filesystem::path& path);
 
 /// The bytes of a file. Throws DataError as `read_bytes` does, and for an empty file.
