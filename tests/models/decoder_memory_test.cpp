@@ -55,6 +55,20 @@ TEST_P(MemoryOfDecoding, OfManyTokensIsThatOfAChunk) {
   }
 }
 
+// Decoding forgets the values of each layer after it.
+TEST(MemoryOfLayers, OfManyIsThatOfAFew) {
+  std::vector<std::size_t> bytes;
+  for (const Index layers : {3, 12}) {
+    Given config = decoder_config("mha");
+    set(config, "layers", layers);
+    const auto model = make_model(config);
+    Decoder decoder(*model, {});
+    decoder.feed(some_tokens(20));
+    bytes.push_back(decoder.working_bytes());
+  }
+  EXPECT_LE(bytes[1], bytes[0] * 3 / 2);
+}
+
 TEST(FailedDecoding, ForgetsAllTokens) {
   for (const char* const attention : {"gqa2@5/mha", "delta/mha"}) {
     const auto model = make_model(decoder_config(attention));

@@ -31,7 +31,8 @@ void check_out_folder(const std::filesystem::path& path);
 void check_place_of_results(const std::filesystem::path& folder);
 
 /// What becomes of an earlier run in the folder of a new one: the new run is refused, or replaces
-/// it. A folder with files that no run writes is never touched.
+/// it, with all that lies in its checkpoints/ and samples/. A folder with other files beside those
+/// of a run is never touched.
 enum class EarlierRun { keep, replace };
 
 /// Locks the folder of a run that starts at step 0, and creates it if it is absent. Throws

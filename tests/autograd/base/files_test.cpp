@@ -1,6 +1,7 @@
 #include "autograd/base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
@@ -35,12 +36,15 @@ TEST(IsThere, ToldApartFromWhatCannotBeLookedAt) {
 
 TEST(ReadFile, SaysWhyItGivesNothing) {
   const TemporaryFolder folder;
-  const std::string empty = folder.file("empty", "");
+  const std::string empty = folder.file("empty", ""), socket = folder.path() / "socket";
+  ASSERT_EQ(mknod(socket.c_str(), S_IFSOCK | 0600, 0), 0);
   for (const auto& [name, message] :
        {std::pair<std::string, std::string>{"no/such.txt",
                                             "there is no file 'no/such.txt'; check the path"},
         {".", "'.' is a folder; name a file in it"},
         {empty, "'" + empty + "' is empty; name a file with text in it"},
+        {socket,
+         "'" + socket + "' cannot be read: No such device or address; check its permissions"},
         {"/proc/self/mem",
          "'/proc/self/mem' cannot be read: Input/output error; check its permissions"}})
     EXPECT_EQ(message_of([&name = name] { read_file(name); }), message);

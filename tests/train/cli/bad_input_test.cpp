@@ -52,6 +52,8 @@ constexpr const char* kCases = R"(
 3 + --data hundred.txt --context 10 => --context 10 is not shorter => hundred.txt, 10 characters
 3 + --config nowhere.json => nowhere.json
 3 + --config deep.json => deep.json: not valid JSON: nested
+3 + --config unknown.json => 'colour'
+2 + --preset shakespeare --config no.json => both give settings; name one of them
 3 + --config range.json => --config range.json: --steps must be between 1
 2 + --out run => --out run is not empty
 2 + --out text.txt => --out text.txt is a file
@@ -139,7 +141,7 @@ constexpr const char* kCases = R"(
 2 cost --config llama.json --heads 4 => heads => config
 2 cost --list --config llama-3-8b => list => config
 1 cost --config llama.json --report nowhere/page.html => nowhere
-2 trian => 'trian' is no command
+2 trian => 'trian' is no command => did you mean train?
 2 data => data needs the name of a built-in text
 2 data talse => talse
 2 data recall extra => 'extra' is a word too many
@@ -175,10 +177,10 @@ class World : public TrainFolder {
              {"hundred.txt", hundred},
              {"deep.json", std::string(3000, '[')},
              {"range.json", "{\"steps\": 0}"},
+             {"unknown.json", "{\"colour\": \"red\"}"},
              {"llama.json",
               "{\"model_type\": \"llama\", \"num_hidden_layers\": 32, "
               "\"hidden_size\": 4096, \"num_attention_heads\": 32}"},
-             {"other/report.html", "mine"},
              {"bad/config.json", "{\"dim\": [16]}"}})
       file(name, bytes);
     fs::create_symlink("loop", *this / "loop");

@@ -112,6 +112,8 @@ TEST_F(EvalCommand, ReadsLineEndsAsTheRunDoes) {
   ASSERT_EQ(config.erase("newlines"), 1u);
   folder_->file("kept/config.json", config.dump());
   EXPECT_EQ(loss("kept"), kept.at("val_loss"));
+  folder_->done("train --config kept/config.json --quiet --out again");
+  EXPECT_EQ(folder_->json("again/config.json").at("newlines"), "keep");
   folder_->done("train --resume kept --steps 5 --quiet");
   EXPECT_EQ(folder_->json("kept/config.json").at("newlines"), "keep");
 }

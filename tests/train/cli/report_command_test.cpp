@@ -1,5 +1,4 @@
-// `headcount report` as its users meet it: the page and the files beside it, what is printed, and
-// what it refuses.
+// `headcount report` as its users meet it: the page, what is printed, and what it refuses.
 
 #include "train/run_program.h"
 

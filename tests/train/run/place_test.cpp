@@ -26,7 +26,7 @@ TEST(Force, ReplacesNoFolderThatIsNoRun) {
   }
 }
 
-TEST(Force, RemovesOnlyWhatRunsWrite) {
+TEST(Force, RemovesARunAloneInItsFolder) {
   const TrainFolder folder;
   folder.trained("--out run --quiet");
   folder.file("run/notes", "mine");
@@ -55,13 +55,23 @@ class AsSomeoneElse {
   uid_t user_ = geteuid();
 };
 
-// What keeps someone else from a run in `folder` if `closed` cannot be read.
+// What keeps someone else from a new run in `folder` if `closed` cannot be read.
 std::string refusal(const fs::path& folder, const fs::path& closed) {
   chmod(folder.parent_path().c_str(), 0755);
   chmod(folder.c_str(), 0777);
   chmod(closed.c_str(), 0);
   const AsSomeoneElse user;
   return message_of([&] { lock_for_new_run(folder, EarlierRun::replace); });
+}
+
+TEST(Force, LeavesARunWholeWhoseCheckpointsItCannotRead) {
+  const TrainFolder folder;
+  folder.trained("--out run --quiet");
+  expect_parts(refusal(folder / "run", folder / "run/checkpoints"), {"run/checkpoints"});
+  chmod((folder / "run/checkpoints").c_str(), 0755);
+  for (const char* file :
+       {"config.json", "metrics.jsonl", "run.json", "checkpoints/step-3/model.safetensors"})
+    EXPECT_TRUE(folder.has(std::string("run/") + file)) << file;
 }
 
 TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
