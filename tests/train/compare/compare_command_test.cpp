@@ -2,7 +2,6 @@
 // headcount compare as a user runs it, on models that train in milliseconds.
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
