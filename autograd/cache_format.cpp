@@ -31,6 +31,7 @@ Real greatest_of(const Real* from, Index count) {
 
 void refuse_overflow(std::string_view type, Real greatest, double limit, const char* others) {
   throw NonFiniteError(
+      "{}",
       formatted("the %s KV cache overflows: a key, value or latent is %.3g, the greatest number of "
                 "that type %.6g; choose `cache-dtype` %s",
                 std::string(type).c_str(), static_cast<double>(greatest), limit, others));
@@ -312,11 +313,13 @@ Index row_bytes(const CacheFormat& format, Index width) {
   Index group = format.group > 0 ? std::min(format.group, width) : width;
   while (group > 0 && width % group != 0) --group;
   if (format.group > 0 && group != format.group)
-    throw ShapeError("`cache-group` ", format.group, " does not divide the ", width,
-                     " numbers of a cached row; ", group, " does");
+    throw ShapeError("`cache-group` {} does not divide the {} numbers of a cached row; {} does",
+                     format.group, width, group);
   if (format.rotated && width % 2 != 0)
-    throw ShapeError("`cache-rotate` rotates rows of an even number of numbers, and cached rows ",
-                     "have ", width, "; leave it out");
+    throw ShapeError(
+        "`cache-rotate` rotates rows of an even number of numbers, and cached rows have {}; leave "
+        "it out",
+        width);
   const CacheTypeRow& type = row_of(format.type);
   return group == 0 ? 0 : width / group * (type.scale_bytes + (group * type.bits + 7) / 8);
 }

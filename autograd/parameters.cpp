@@ -13,9 +13,9 @@ namespace headcount {
 
 ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initializer,
                                 MatrixRows rows) {
-  if (values_) throw ShapeError("parameter ", name, " comes after the store was allocated");
+  if (values_) throw ShapeError("parameter {} comes after the store was allocated", name);
   if (!index_.emplace(name, entries_.size()).second)
-    throw ShapeError("two parameters are named ", name);
+    throw ShapeError("two parameters are named {}", name);
   constexpr Index kPadding = static_cast<Index>(kAlignment / sizeof(Real));
   const Index padded = (shape.size() + kPadding - 1) / kPadding * kPadding;
   entries_.push_back({std::move(name), shape, initializer, rows, padded_count_});
@@ -72,7 +72,7 @@ void ParameterStore::initialize(std::uint64_t seed) {
 
 ParameterId ParameterStore::find(std::string_view name) const {
   const auto found = index_.find(name);
-  if (found == index_.end()) throw ShapeError("the model has no parameter ", name);
+  if (found == index_.end()) throw ShapeError("the model has no parameter {}", name);
   return {found->second};
 }
 
@@ -92,7 +92,7 @@ std::span<Real> ParameterStore::complete_gradients(Gradients& gradients) const {
 }
 
 std::span<Real> ParameterStore::slice(const AlignedMemory& buffer, ParameterId id) const {
-  if (!buffer) throw ShapeError("parameter ", name(id), " has no memory before allocate()");
+  if (!buffer) throw ShapeError("parameter {} has no memory before allocate()", name(id));
   const Entry& e = entry(id);
   return {reinterpret_cast<Real*>(buffer.get()) + e.offset,
           static_cast<std::size_t>(e.shape.size())};

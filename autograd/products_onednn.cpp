@@ -34,8 +34,8 @@ class OneThreadOfOpenMP {
 };
 
 [[noreturn]] void fail(const Matrix& c, Index k, int status) {
-  throw Error("oneDNN could not multiply [", c.rows, ", ", k, "] by [", k, ", ", c.cols,
-              "]: status ", status);
+  throw Error("oneDNN could not multiply [{}, {}] by [{}, {}]: status {}", c.rows, k, k, c.cols,
+              status);
 }
 
 // What the generated code of a product depends on.

@@ -29,9 +29,9 @@ Shape Shape::with_last(Index extent) const {
 }
 
 void Shape::append(Index extent) {
-  if (extent < 0) throw ShapeError("a shape cannot have the negative extent ", extent);
+  if (extent < 0) throw ShapeError("a shape cannot have the negative extent {}", extent);
   if (rank_ == kMaxRank)
-    throw ShapeError("a shape has at most 4 dimensions, got ", text(), " and one more");
+    throw ShapeError("a shape has at most 4 dimensions, got {} and one more", text());
   static_cast<void>(Count(size()) * extent * 8);  // bytes in double: throws if they overflow
   extents_[static_cast<std::size_t>(rank_++)] = extent;
 }

@@ -14,7 +14,7 @@ std::optional<std::string> non_finite(std::span<const Real> numbers) {
   for (const Real x : numbers) wrong |= std::isfinite(x) ? 0 : 1;
   if (wrong == 0) return std::nullopt;
   const auto found = std::ranges::find_if_not(numbers, [](Real x) { return std::isfinite(x); });
-  return message_of("is ", *found, " at element ", found - numbers.begin());
+  return message_of("is {} at element {}", *found, found - numbers.begin());
 }
 
 DryCounts::OfOp DryCounts::sum() const {
@@ -39,7 +39,7 @@ std::span<const Real> Var::value() const {
 
 Real Var::item() const {
   if (shape().size() != 1)
-    throw ShapeError("item() wants one element, the shape is ", shape().text());
+    throw ShapeError("item() wants one element, the shape is {}", shape().text());
   return value()[0];
 }
 
@@ -55,8 +55,8 @@ std::span<const Real> Var::gradient() const {
 const Tape::Node& Tape::node(Var x) const {
   if (x.tape != this) throw StaleVarError("a Var was used with a tape that it does not belong to");
   if (x.generation != generation_) {
-    throw StaleVarError("a Var was used after its tape was reset (step ", x.generation, ", now ",
-                        generation_, ")");
+    throw StaleVarError("a Var was used after its tape was reset (step {}, now {})", x.generation,
+                        generation_);
   }
   return nodes_[x.index];
 }
@@ -68,7 +68,7 @@ Var Tape::push(const Node& node) {
 
 Var Tape::constant(const Shape& shape, std::span<const Real> values) {
   if (static_cast<std::size_t>(shape.size()) != values.size()) {
-    throw ShapeError("shape ", shape.text(), " does not hold ", values.size(), " values");
+    throw ShapeError("shape {} does not hold {} values", shape.text(), values.size());
   }
   Node n;
   n.shape = shape;
@@ -165,7 +165,7 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
     throw ShapeError("backward needs a value that depends on a leaf or a parameter");
   const auto count = static_cast<std::size_t>(root.shape.size());
   if (!cotangent.empty() && cotangent.size() != count) {
-    throw ShapeError("the cotangent has ", cotangent.size(), " values, the output has shape ",
+    throw ShapeError("the cotangent has {} values, the output has shape {}", cotangent.size(),
                      root.shape.text());
   }
   const GradientSink seed = gradient_sink(output);
@@ -223,8 +223,8 @@ void Tape::trap(std::size_t index, std::span<const Real> numbers, const std::str
   std::string inputs;
   for (const Var input : inputs_[index])
     inputs += (inputs.empty() ? "" : ", ") + describe(input.index);
-  throw NonFiniteError("op ", name(nodes_[index].op), " (", inputs, ") -> ",
-                       nodes_[index].shape.text(), ", node ", index, ": the ", what, " ", *found);
+  throw NonFiniteError("op {} ({}) -> {}, node {}: the {} {}", name(nodes_[index].op), inputs,
+                       nodes_[index].shape.text(), index, what, *found);
 }
 
 std::string Tape::describe(std::size_t index) const {

@@ -11,8 +11,10 @@ namespace {
 
 void check_context(Index tokens, Index context) {
   if (tokens > context) return;
-  throw DataError("the context of ", context, " is longer than the text of ", tokens,
-                  " characters allows (context + 1); shorten the context or use more text");
+  throw DataError(
+      "the context of {} is longer than the text of {} characters allows (context + 1); shorten "
+      "the context or use more text",
+      context, tokens);
 }
 
 void resize(Batch& batch, Index sequences, Index length) {
@@ -65,7 +67,7 @@ void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, 
 
 std::vector<Index> evaluation_windows(Index tokens, Index context, std::span<const Index> starts) {
   if (tokens < 2)
-    throw DataError("a text of ", tokens, " characters has nothing to predict; use a longer one");
+    throw DataError("a text of {} characters has nothing to predict; use a longer one", tokens);
   std::vector<Index> windows;
   auto next = starts.begin();
   for (Index start = 0; start < tokens - 1;) {

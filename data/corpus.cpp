@@ -32,8 +32,9 @@ Index end_of_training(Index characters, const CorpusOptions& options) {
 void split(Corpus& corpus, Index cut) {
   const Index size = std::ssize(corpus.train.tokens);
   if (cut <= 0 || cut >= size) {
-    throw DataError("'", corpus.name, "' has ", size,
-                    " characters, too few to split off a validation part; use a longer text");
+    throw DataError(
+        "'{}' has {} characters, too few to split off a validation part; use a longer text",
+        corpus.name, size);
   }
   corpus.validation = cut_off(corpus.train, cut);
 }
@@ -44,8 +45,10 @@ void number_characters(Corpus& corpus) {
   corpus.vocabulary.encode(corpus.train.tokens);
   corpus.vocabulary.encode(corpus.validation.tokens);
   if (corpus.vocabulary.size() > 1) return;
-  throw DataError("'", corpus.name, "' has one symbol only, so there is nothing to predict; ",
-                  "use a text with at least two different characters");
+  throw DataError(
+      "'{}' has one symbol only, so there is nothing to predict; use a text with at least two "
+      "different characters",
+      corpus.name);
 }
 
 }  // namespace
@@ -151,9 +154,10 @@ void require_longer(const Corpus& corpus, Index context) {
   for (const auto& [name, part] :
        {std::pair("training", &corpus.train), std::pair("validation", &corpus.validation)}) {
     if (std::ssize(part->tokens) > context) continue;
-    throw DataError("`context` ", context, " is not shorter than the ", name, " part of ",
-                    corpus.name, ", ", part->tokens.size(),
-                    " characters; lower it or give more text");
+    throw DataError(
+        "`context` {} is not shorter than the {} part of {}, {} characters; lower it or give more "
+        "text",
+        context, name, corpus.name, part->tokens.size());
   }
 }
 
@@ -173,7 +177,7 @@ void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
       for (std::int32_t& token : part->tokens) token = token_of[token];
     }
   } catch (const DataError& error) {
-    throw DataError(corpus.name, ": ", error.what());
+    throw DataError("{}: {}", corpus.name, error.what());
   }
   corpus.vocabulary = vocabulary;
 }

@@ -10,12 +10,11 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
     return write_corpus(*built_in, options);
   const std::string& second = options.validation;
   if (!is_there(data)) {
-    throw DataError("`data` ", headcount::quoted(data),
-                    " is neither a file nor one of the built-in texts, ",
-                    joined(built_in_corpora(), &BuiltInCorpus::name), "; check the path");
+    throw DataError("`data` {} is neither a file nor one of the built-in texts, {}; check the path",
+                    headcount::quoted(data), joined(built_in_corpora(), &BuiltInCorpus::name));
   }
   if (!second.empty() && !is_there(second))
-    throw DataError("`validation` ", headcount::quoted(second), " is no file; check the path");
+    throw DataError("`validation` {} is no file; check the path", headcount::quoted(second));
   const auto read = [&](const std::string& path) {
     return read_characters(read_file(path), path, options.unix_newlines);
   };

@@ -71,12 +71,12 @@ std::vector<Index> draw_places(StoryWriter& writer, Index count, Index places) {
 
 void check(const MqarOptions& options) {
   if (options.length % 2 != 0 || options.length < 4 * options.pairs) {
-    throw ShapeError("`line-length` must be even and at least 4 times `pairs`, ", 4 * options.pairs,
-                     ", is ", options.length);
+    throw ShapeError("`line-length` must be even and at least 4 times `pairs`, {}, is {}",
+                     4 * options.pairs, options.length);
   }
   if (options.symbols % 2 != 0 || options.symbols < 2 * options.pairs + 2) {
-    throw ShapeError("`symbols` must be even and at least 2 times `pairs` plus 2, ",
-                     2 * options.pairs + 2, ", is ", options.symbols);
+    throw ShapeError("`symbols` must be even and at least 2 times `pairs` plus 2, {}, is {}",
+                     2 * options.pairs + 2, options.symbols);
   }
 }
 

@@ -30,7 +30,7 @@ Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
   std::u32string sorted = symbols_;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end()) throw DataError("the vocabulary has ", name_of(*twice), " twice");
+  if (twice != sorted.end()) throw DataError("the vocabulary has {} twice", name_of(*twice));
 }
 
 Vocabulary Vocabulary::of(std::initializer_list<std::span<const std::int32_t>> texts) {
@@ -65,8 +65,8 @@ void Vocabulary::encode(std::span<std::int32_t> characters) const {
   const std::u32string all(unknown.begin(), unknown.end());
   std::string names = joined(all.substr(0, kMostNamed), name_of);
   if (all.size() > kMostNamed) names += " and " + std::to_string(all.size() - kMostNamed) + " more";
-  throw DataError("the model's vocabulary of ", size(), " characters lacks ", names,
-                  "; give a text without them");
+  throw DataError("the model's vocabulary of {} characters lacks {}; give a text without them",
+                  size(), names);
 }
 
 std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
@@ -84,8 +84,9 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   std::u32string text;
   for (const std::int32_t token : tokens) {
     if (token < 0 || token >= size()) {
-      throw DataError("token ", token, " is outside the vocabulary of ", size(),
-                      " characters; use the vocabulary it came from");
+      throw DataError(
+          "token {} is outside the vocabulary of {} characters; use the vocabulary it came from",
+          token, size());
     }
     text += symbols_[token];
   }

@@ -106,8 +106,8 @@ std::string word_of(const AttentionKind& kind, nlohmann::ordered_json settings) 
 void give(LayerSpec& spec, std::string_view name, std::string_view text) {
   const Setting* const setting = find_setting(attention_settings(), name);
   if (setting == nullptr || !(spec.shares() || setting->is_for(spec.kind->name)))
-    throw SettingError(headcount::quoted(name), " is no setting of ", spec.kind->name);
-  if (spec.gives(name)) throw SettingError("`", name, "` is given twice");
+    throw SettingError("{} is no setting of {}", headcount::quoted(name), spec.kind->name);
+  if (spec.gives(name)) throw SettingError("`{}` is given twice", name);
   spec.settings[setting->name] = setting->value(text);
 }
 
@@ -130,7 +130,7 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   for (const std::string_view word : std::span(words).subspan(1)) {
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos)
-      throw SettingError("after : there must be NAME=VALUE, such as gate=on, not ", quoted(word));
+      throw SettingError("after : there must be NAME=VALUE, such as gate=on, not {}", quoted(word));
     give(spec, word.substr(0, equals), word.substr(equals + 1));
   }
   if (window) give(spec, "window", *window);
@@ -161,9 +161,9 @@ LayerSpec parse_layer(std::string_view word, const std::string& where) {
       if (auto spec = with_numbers(*kind, word.substr(kind->name.size()))) return *std::move(spec);
     }
   } catch (const SettingError& error) {
-    throw SettingError(quoted(word), where, ": ", error.what());
+    throw SettingError("{}{}: {}", quoted(word), where, error.what());
   }
-  throw SettingError(quoted(word), where, " is no attention; ", instead_of(word));
+  throw SettingError("{}{} is no attention; {}", quoted(word), where, instead_of(word));
 }
 
 // Cuts "5*" off `part` and returns the 5; 1 without it.
@@ -173,8 +173,8 @@ std::size_t take_count(std::string_view& part, const std::string& where) {
   std::size_t count = 0;
   const auto [end, error] = std::from_chars(part.data(), part.data() + star, count);
   if (error != std::errc{} || count == 0 || count > kMostLayers)
-    throw SettingError(quoted(part), where, " repeats ", part.substr(0, star),
-                       " times; a part can be repeated 1 to ", kMostLayers, " times");
+    throw SettingError("{}{} repeats {} times; a part can be repeated 1 to {} times", quoted(part),
+                       where, part.substr(0, star), kMostLayers);
   part = part.substr(star + 1);
   return count;
 }
@@ -236,11 +236,11 @@ AttentionSpec parse_attention_spec(std::string_view text) {
     const LayerSpec layer = parse_layer(part, where);
     if (layer.shares() && spec.cycle.empty())
       throw SettingError(
-          quoted(part), where,
-          " comes first, but no earlier layer has a cache to share; begin with another part");
+          "{}{} comes first, but no earlier layer has a cache to share; begin with another part",
+          quoted(part), where);
     if (spec.cycle.size() + count > kMostLayers)
-      throw SettingError(quoted(part), where, " is beyond the ", kMostLayers,
-                         " layers that a pattern can have");
+      throw SettingError("{}{} is beyond the {} layers that a pattern can have", quoted(part),
+                         where, kMostLayers);
     spec.cycle.insert(spec.cycle.end(), count, layer);
   }
   shorten(spec.cycle);
@@ -250,8 +250,8 @@ AttentionSpec parse_attention_spec(std::string_view text) {
 std::string without_windows(std::string_view spec) {
   return changed(spec, [&](LayerSpec& part) {
     if (part.shares() && part.gives("window"))
-      throw SettingError("`window` cannot change: ", headcount::quoted(part.text), " in ", spec,
-                         " names a layer by its window");
+      throw SettingError("`window` cannot change: {} in {} names a layer by its window",
+                         headcount::quoted(part.text), spec);
     part.settings.erase("window");
   });
 }
@@ -278,7 +278,7 @@ nlohmann::ordered_json settings_in_attention(std::string_view text) {
     all.update(cycle.front().settings);
     return all;
   } catch (const SettingError& error) {
-    throw SettingError("`attention`: ", error.what());
+    throw SettingError("`attention`: {}", error.what());
   }
 }
 
@@ -288,7 +288,7 @@ std::vector<AttentionSpec> parse_attention_specs(std::string_view list) {
     specs.push_back(parse_attention_spec(part));
     const auto same = [&](const AttentionSpec& other) { return other.cycle == specs.back().cycle; };
     if (std::ranges::count_if(specs, same) > 1)
-      throw SettingError(quoted(part), " is in the list twice");
+      throw SettingError("{} is in the list twice", quoted(part));
   }
   return specs;
 }

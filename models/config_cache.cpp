@@ -41,7 +41,7 @@ Heads heads_of(const Configuration& c) {
     kv_heads = c.positive("num_key_value_heads", heads);
   }
   if (kv_heads > heads || heads % kv_heads != 0)
-    throw DataError("'num_key_value_heads' ", kv_heads, " does not divide 'num_attention_heads' ",
+    throw DataError("'num_key_value_heads' {} does not divide 'num_attention_heads' {}", kv_heads,
                     heads);
   return {kv_heads, width};
 }
@@ -185,7 +185,7 @@ CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
     add_heads(layer, local ? heads_of(c) : full_heads_of(c));
     if (kind == "minimax_m3_sparse") add_row(layer, kIndexKey, c.positive("index_head_dim", 128));
   } else {
-    throw DataError("the configuration has a layer of the unknown kind '", kind, "'");
+    throw DataError("the configuration has a layer of the unknown kind '{}'", kind);
   }
   return layer;
 }
@@ -193,7 +193,7 @@ CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
 // Layers at the end that read what the nearest earlier layer of their kind kept.
 void share_last_layers(std::vector<CachedLayer>& layers, Index shared) {
   if (shared >= std::ssize(layers))
-    throw DataError("'num_kv_shared_layers' ", shared, " is not less than the count of layers, ",
+    throw DataError("'num_kv_shared_layers' {} is not less than the count of layers, {}", shared,
                     layers.size());
   std::fill(layers.end() - shared, layers.end(),
             CachedLayer{.kind = "nothing: they share an earlier layer's rows"});

@@ -46,7 +46,7 @@ std::string type_of(const Json& config, const Json& text, const std::string& as)
     throw DataError("the configuration has no 'model_type'; name the type whose rules apply");
   std::vector<std::string> known;
   for (const auto& [name, rules] : types().items()) known.push_back(name);
-  throw DataError("the model type '", type, "' is unknown", suggestion(type, known));
+  throw DataError("the model type '{}' is unknown{}", type, suggestion(type, known));
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ Index Configuration::whole(const std::string& key, std::optional<Index> otherwis
   const Json* const value = find(key);
   if (value == nullptr) {
     if (otherwise) return *otherwise;
-    throw DataError("the configuration has no '", key, "', and its type has no default for it");
+    throw DataError("the configuration has no '{}', and its type has no default for it", key);
   }
   constexpr Index kMost = 2'147'483'647;  // which an Index of 32 bits can be, too
   const bool fits = value->is_number_integer() && !(*value < 0) && !(*value > kMost);
@@ -83,7 +83,7 @@ Index Configuration::whole(const std::string& key, std::optional<Index> otherwis
 
 Index Configuration::positive(const std::string& key, std::optional<Index> otherwise) const {
   const Index value = whole(key, otherwise);
-  if (value == 0) throw DataError("'", key, "' must be at least 1, is 0");
+  if (value == 0) throw DataError("'{}' must be at least 1, is 0", key);
   return value;
 }
 
@@ -102,7 +102,7 @@ const Json* Configuration::list(const std::string& key) const {
 Configuration Configuration::nested(const std::string& key) const {
   const Json* const value = find(key);
   if (value == nullptr || !value->is_object())
-    throw DataError("the configuration has no object '", key, "'");
+    throw DataError("the configuration has no object '{}'", key);
   return {*value, rules_, type_};
 }
 
@@ -120,7 +120,7 @@ std::vector<std::string> kinds_of_letters(const std::string& pattern) {
   for (const char letter : pattern) {
     const auto found = kKinds.find(letter);
     if (found == kKinds.end())
-      throw DataError("'hybrid_override_pattern' has the letter '", letter, "'; known are M * - E");
+      throw DataError("'hybrid_override_pattern' has the letter '{}'; known are M * - E", letter);
     kinds.emplace_back(found->second);
   }
   return kinds;
@@ -131,7 +131,7 @@ Index layer_count(const Configuration& c) {
   const Index layers = pairs.empty() ? c.positive("num_hidden_layers") : 2 * c.positive(pairs);
   constexpr Index kMostLayers = 100'000;
   if (layers > kMostLayers)
-    throw DataError("'num_hidden_layers' ", layers, " is more than ", kMostLayers);
+    throw DataError("'num_hidden_layers' {} is more than {}", layers, kMostLayers);
   return layers;
 }
 
@@ -150,7 +150,7 @@ std::optional<std::vector<std::string>> listed_kinds(const Configuration& c) {
     }
     const Json* const layers = c.find("num_hidden_layers");
     if (layers != nullptr && layer_count(c) != std::ssize(kinds))
-      throw DataError("'", key, "' has ", kinds.size(), " entries for 'num_hidden_layers' ",
+      throw DataError("'{}' has {} entries for 'num_hidden_layers' {}", key, kinds.size(),
                       layer_count(c));
     return kinds;
   }

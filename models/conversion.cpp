@@ -20,9 +20,10 @@ bool lists(std::span<const std::string_view> names, std::string_view name) {
 
 void require_kind(std::span<const std::string_view> kinds, const std::string& attention,
                   const char* direction) {
-  require_setting(lists(kinds, attention), "no conversion ", direction, " `attention` ", attention,
-                  "; conversions are from mha, gqa or mqa to one of these or to mla, the same in "
-                  "all layers");
+  require_setting(lists(kinds, attention),
+                  "no conversion {} `attention` {}; conversions are from mha, gqa or mqa to one of "
+                  "these or to mla, the same in all layers",
+                  direction, attention);
 }
 
 // Dimensions per head that RoPE rotates.
@@ -59,9 +60,9 @@ void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
     const Json neutral = setting.standard.value.is_null() ? Json(0) : Json(setting.standard.value);
     const Json before = from->settings.value(name, neutral),
                after = to->settings.value(name, neutral);
-    require_setting(before == after, "`", name, "` is ", setting_text(after),
-                    ", in the model it is ", setting_text(before),
-                    "; a conversion changes keys and values only");
+    require_setting(before == after,
+                    "`{}` is {}, in the model it is {}; a conversion changes keys and values only",
+                    name, setting_text(after), setting_text(before));
   }
 }
 
@@ -69,12 +70,15 @@ void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
 void require_same_widths(const AttentionPlan& from, const AttentionPlan& to) {
   const Json sizes = to.values();
   const Index rope = sizes["rope-dim"], rank = sizes["kv-rank"], rotated = rotated_width(from);
-  require_setting(rope <= rotated, "`rope-dim` ", rope, " is more than the ", rotated,
-                  " dimensions of each head that RoPE rotates in the model");
-  require_setting(sizes["nope-dim"] == from.head_dim - rope && sizes["v-dim"] == from.head_dim,
-                  "`nope-dim` plus `rope-dim`, and `v-dim`, must be ", from.head_dim,
-                  ", as wide as the model's heads");
-  require_setting(rank <= from.dim, "`kv-rank` ", rank, " is more than the model's width, ",
+  require_setting(
+      rope <= rotated,
+      "`rope-dim` {} is more than the {} dimensions of each head that RoPE rotates in the model",
+      rope, rotated);
+  require_setting(
+      sizes["nope-dim"] == from.head_dim - rope && sizes["v-dim"] == from.head_dim,
+      "`nope-dim` plus `rope-dim`, and `v-dim`, must be {}, as wide as the model's heads",
+      from.head_dim);
+  require_setting(rank <= from.dim, "`kv-rank` {} is more than the model's width, {}", rank,
                   from.dim);
 }
 
@@ -226,7 +230,7 @@ void copy_rest(const ParameterStore& from, ParameterStore& to) {
       const std::string module = weight.substr(0, weight.rfind('.'));
       if (lists(made, module)) continue;
       require_setting(lists(copied, module) && to.shape({i}) == from.shape(from.find(name)),
-                      "conversion does not support the weights '", module, "'");
+                      "conversion does not support the weights '{}'", module);
     }
     std::ranges::copy(from.value(from.find(name)), to.value({i}).begin());
   }

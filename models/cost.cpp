@@ -99,7 +99,7 @@ std::vector<CostRow> cost_table(const Given& given, const Given& others, Index c
     add_rows(rows, *model, context, rounding);
   }
   if (take_turns) add_rows(rows, resolve_model(given), context, rounding);
-  if (rows.empty()) throw ShapeError(left_out.front());
+  if (rows.empty()) throw ShapeError("{}", left_out.front());
   return rows;
 }
 

@@ -90,7 +90,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
                        Index first, const MemoryOf& memory_of, OnTape held) const {
   const Index length = std::ssize(tokens) / sequences;
   if (first + length > plan_->context) {
-    throw ShapeError("a sequence of ", first + length, " tokens is longer than the context of ",
+    throw ShapeError("a sequence of {} tokens is longer than the context of {}", first + length,
                      plan_->context);
   }
   const auto drop = [&](Var x) { return dropout(x, tape.dropout()); };
@@ -140,8 +140,8 @@ Var LanguageModel::finite_head(Var x) const {
   if (!wrong) return logits;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (const auto weight = non_finite(parameters_.value({i})))
-      throw NonFiniteError("the logits are not finite, because ", parameters_.name({i}), " ",
-                           *weight, "; take an earlier checkpoint");
+      throw NonFiniteError("the logits are not finite, because {} {}; take an earlier checkpoint",
+                           parameters_.name({i}), *weight);
   }
   throw NonFiniteError(
       "the logits are not finite although all weights are: numbers grow too large on the way; take "

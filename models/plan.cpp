@@ -68,9 +68,10 @@ void check_layer(const AttentionPlan& a) {
   cache_parts(a);
   ParameterStore parameters;
   const auto [heads, width, projection] = make_attention(parameters, "layer", a, {})->to_output();
-  require_setting(a.output_projection || heads * width == a.dim,
-                  "`output-projection` off needs heads that add up to `dim` ", a.dim, ", ", heads,
-                  " heads of ", width, " do not");
+  require_setting(
+      a.output_projection || heads * width == a.dim,
+      "`output-projection` off needs heads that add up to `dim` {}, {} heads of {} do not", a.dim,
+      heads, width);
 }
 
 // Layer of a pattern: settings of the word override those of all layers.
@@ -92,9 +93,8 @@ Index find_writer(const LayerSpec& part, const std::vector<AttentionPlan>& cycle
     if (!part.gives("window") || (cycle[i].kind().attends && cycle[i].window == window)) return i;
   }
   require_setting(
-      false, "no earlier layer keeps rows ",
-      window > 0 ? "with a window of " + std::to_string(window) + " tokens" : "without a window",
-      "; put one before it");
+      false, "no earlier layer keeps rows {}; put one before it",
+      window > 0 ? "with a window of " + std::to_string(window) + " tokens" : "without a window");
   return 0;
 }
 
@@ -102,12 +102,14 @@ Index find_writer(const LayerSpec& part, const std::vector<AttentionPlan>& cycle
 void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
   if (layer.value_residual == 0 || layer.shares()) return;
   const std::optional<Shape> v = values_to_mix(first);
-  require_setting(v.has_value(), "`value-residual` mixes in values of the first layer, but ",
-                  first.kind().name, " keeps none");
+  require_setting(v.has_value(),
+                  "`value-residual` mixes in values of the first layer, but {} keeps none",
+                  first.kind().name);
   const Shape own = *values_to_mix(layer);
-  require_setting(
-      *v == own, "`value-residual` mixes values of equal shapes, but those of the first layer are ",
-      (*v)[2], " heads of ", (*v)[3], ", not ", own[2], " of ", own[3]);
+  require_setting(*v == own,
+                  "`value-residual` mixes values of equal shapes, but those of the first layer are "
+                  "{} heads of {}, not {} of {}",
+                  (*v)[2], (*v)[3], own[2], own[3]);
 }
 
 // Adds the layers of one cycle to `model`.
@@ -124,7 +126,7 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
       check_values(cycle.front(), cycle.back());
     } catch (const ShapeError& error) {
       if (pattern.size() == 1) throw;
-      throw ShapeError("`attention` ", text_of(pattern), ": ", headcount::quoted(part.text), ": ",
+      throw ShapeError("`attention` {}: {}: {}", text_of(pattern), headcount::quoted(part.text),
                        error.what());
     }
   }
@@ -219,9 +221,10 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
   model.attention = given.text("attention");
   const LayerPlace place = layer_place(model, unlisted);
   const std::vector<LayerSpec> pattern = parse_attention_spec(model.attention).cycle;
-  require_setting(std::ssize(pattern) <= model.layers, "`attention` ", model.attention, " needs ",
-                  pattern.size(), " layers or more, `layers` is ", model.layers,
-                  "; raise it or shorten the pattern");
+  require_setting(
+      std::ssize(pattern) <= model.layers,
+      "`attention` {} needs {} layers or more, `layers` is {}; raise it or shorten the pattern",
+      model.attention, pattern.size(), model.layers);
   resolve_cycle(model, pattern, given, place);
   check_value_residual(model);
   check_canon(model);

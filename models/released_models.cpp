@@ -26,7 +26,7 @@ const ReleasedModel& released_model(const std::string& name) {
     if (model.name == name) return model;
     names.push_back(model.name);
   }
-  throw DataError("no released model is called '", name, "'; `list` names those known",
+  throw DataError("no released model is called '{}'; `list` names those known{}", name,
                   suggestion(name, names));
 }
 
@@ -41,8 +41,8 @@ const ReleasedModel& known_model(const std::string& name) {
   for (const ReleasedModel& model : released_models()) {
     if (model.name == name && !model.settings.is_null()) return model;
   }
-  throw SettingError("`preset` must be one of ", joined(known_models(), &ReleasedModel::name),
-                     ", is '", name, "'");
+  throw SettingError("`preset` must be one of {}, is '{}'",
+                     joined(known_models(), &ReleasedModel::name), name);
 }
 
 }  // namespace headcount

@@ -91,9 +91,10 @@ class Generator {
     if (prompt.empty()) throw ShapeError("the prompt must have at least one character");
     const Index context = model.plan()->context;
     if (std::ssize(prompt) > context && !options.slide) {
-      throw ShapeError("the prompt of ", prompt.size(),
-                       " characters is longer than the context of ", context,
-                       "; shorten it or let the text slide");
+      throw ShapeError(
+          "the prompt of {} characters is longer than the context of {}; shorten it or let the "
+          "text slide",
+          prompt.size(), context);
     }
     if (std::ssize(prompt) > context) prompt = prompt.last(context);
     texts_.assign(options.decode.sequences, {prompt.begin(), prompt.end()});

@@ -145,7 +145,7 @@ ModelCache with_attention(const std::string& attention, const ModelCache& cache,
     other.require_fit(rounding);
     return other;
   } catch (const Error& error) {
-    throw SettingError("`attention` ", attention, ": ", error.what());
+    throw SettingError("`attention` {}: {}", attention, error.what());
   }
 }
 

@@ -38,8 +38,8 @@ CacheRounding read_rounding(const Given& given) {
   CacheRounding rounding = CacheRounding::parse(given.text("cache-dtype"));
   const auto need = [&](const char* name, auto wanted, const char* reason) {
     if (given.has(name) && !rounding.any_type(wanted))
-      throw SettingError("`", name, "` has no effect with `cache-dtype` ", rounding.text(), ", ",
-                         reason, "; leave it out");
+      throw SettingError("`{}` has no effect with `cache-dtype` {}, {}; leave it out", name,
+                         rounding.text(), reason);
   };
   need(
       "cache-group", [](const CacheTypeRow& row) { return row.scale_bytes > 0; },

@@ -238,7 +238,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
     wrong = error.what();
   }
   wrong = first_text(ranks, wrong);
-  if (!wrong.empty()) throw NonFiniteError(wrong);
+  if (!wrong.empty()) throw NonFiniteError("{}", wrong);
   gather(ranks, std::span(parts));
   const EvaluatedPart all = sum_of(parts);
   Evaluation result;
@@ -252,8 +252,8 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   // Their sums may overflow where all logits are finite.
   if (!std::isfinite(result.loss) || !std::isfinite(result.attention_entropy.value_or(0)))
     throw NonFiniteError(
-        "the loss or the entropy of attention is not finite: logits or scores are "
-        "too large; take an earlier checkpoint");
+        "the loss or the entropy of attention is not finite: logits or scores are too large; take "
+        "an earlier checkpoint");
   return result;
 }
 

@@ -11,7 +11,7 @@ namespace headcount {
 /// Training was stopped by a signal and has saved a checkpoint.
 class InterruptedError : public Error {
  public:
-  InterruptedError(int signal, const std::string& what) : Error(what), signal_(signal) {}
+  InterruptedError(int signal, const std::string& what) : Error("{}", what), signal_(signal) {}
   int signal() const { return signal_; }
 
  private:

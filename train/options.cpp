@@ -144,8 +144,9 @@ void check_data(const TrainOptions& options) {
   if (built_in == nullptr || built_in->story_length == nullptr) return;
   const Index length = built_in->story_length(options.corpus.own_of(*built_in));
   const Index context = options.model->context;
-  require_setting(context % length == 0, "`context` must be a multiple of ", length,
-                  ", the length of a line of ", options.data, ", is ", context);
+  require_setting(context % length == 0,
+                  "`context` must be a multiple of {}, the length of a line of {}, is {}", length,
+                  options.data, context);
 }
 
 }  // namespace
@@ -183,28 +184,30 @@ TrainOptions resolve_training(const Given& given) {
   TrainSettings& own = options;
   visit_run(own, ReadMembers{given});
   check_data(options);
-  require_setting(own.shards <= own.batch, "`shards` ", own.shards,
-                  " must not exceed the sequences of `batch`, ", own.batch);
+  require_setting(own.shards <= own.batch,
+                  "`shards` {} must not exceed the sequences of `batch`, {}", own.shards,
+                  own.batch);
   const Index characters = options.corpus.validation_characters, context = options.model->context;
-  require_setting(characters == 0 || characters > context, "`eval-characters` ", characters,
-                  " must be more than `context`, ", context, ", or 0 for all");
+  require_setting(characters == 0 || characters > context,
+                  "`eval-characters` {} must be more than `context`, {}, or 0 for all", characters,
+                  context);
   require_setting(own.stop_after == 0 || (own.eval_every > 0 && own.checkpoint_every > 0),
-                  "`stop-after` ", own.stop_after,
-                  " needs evaluations and their checkpoints on the way; raise `eval-every` and "
-                  "`checkpoint-every` above 0");
+                  "`stop-after` {} needs evaluations and their checkpoints on the way; raise "
+                  "`eval-every` and `checkpoint-every` above 0",
+                  own.stop_after);
   require_setting(!own.stops_when_learned() || own.eval_every > 0,
                   "`stop-at-answers` and `stop-at-loss` need evaluations on the way; raise "
                   "`eval-every` above 0");
-  require_setting(own.stop_at_answers == 0 || find_built_in(own.data) != nullptr,
-                  "`stop-at-answers` ", shortest_text(own.stop_at_answers), ": ", own.data,
-                  " marks no answers; take a built-in text, or `stop-at-loss`");
+  require_setting(
+      own.stop_at_answers == 0 || find_built_in(own.data) != nullptr,
+      "`stop-at-answers` {}: {} marks no answers; take a built-in text, or `stop-at-loss`",
+      shortest_text(own.stop_at_answers), own.data);
   require_setting(own.least_learning_rate <= own.learning_rate,
                   "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
   constexpr auto kStep = static_cast<double>(kDropoutStep);
   constexpr auto kSteps = static_cast<Index>(1 / kStep);
   require_setting(own.dropout == 0 || (own.dropout >= kStep && own.dropout <= 1 - kStep),
-                  "`dropout` must be 0, or 1/", kSteps, " to 1 - 1/", kSteps,
-                  ": masks have 16 bits");
+                  "`dropout` must be 0, or 1/{} to 1 - 1/{}: masks have 16 bits", kSteps, kSteps);
   // Each batch has a number of 32 bits, from which it is drawn.
   constexpr std::int64_t kMostBatches = std::numeric_limits<std::uint32_t>::max();
   require_setting(own.steps <= kMostBatches / own.accumulate,
@@ -269,7 +272,7 @@ Precision read_precision(const Given& given) { return given.chosen("precision", 
 void require_fast(Precision precision, std::string_view remedy) {
   if (precision == Precision::f32) return;
   const std::string lacks = bf16_lacks();
-  require_setting(lacks.empty(), "`precision` bf16 would be slower than f32 here: ", lacks, "; ",
+  require_setting(lacks.empty(), "`precision` bf16 would be slower than f32 here: {}; {}", lacks,
                   remedy);
 }
 
@@ -317,7 +320,7 @@ std::string preset_names() { return joined(presets(), &Preset::name); }
 const Preset& preset(std::string_view name) {
   const auto found = std::ranges::find(presets(), name, &Preset::name);
   if (found == presets().end())
-    throw SettingError("`preset` must be one of ", preset_names(), ", is '", name, "'");
+    throw SettingError("`preset` must be one of {}, is '{}'", preset_names(), name);
   return *found;
 }
 

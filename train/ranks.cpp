@@ -50,7 +50,7 @@ void require_same(Ranks& ranks, const std::string& text, const std::string& what
   std::string first = own;
   broadcast(ranks, std::span(first));
   if (const auto other = first_flag(ranks, own != first)) {
-    throw Error("rank ", other->first, " has a different ", what, " than rank 0; ", remedy);
+    throw Error("rank {} has a different {} than rank 0; {}", other->first, what, remedy);
   }
 }
 

@@ -24,8 +24,8 @@ void on_threads(int count, std::string_view remedy, const std::function<void()>&
     }
   } catch (const std::system_error& error) {
     started.count_down();
-    throw Error("cannot start thread ", others.size() + 2, " of ", count, ": ",
-                error.code().message(), "; ", remedy);
+    throw Error("cannot start thread {} of {}: {}; {}", others.size() + 2, count,
+                error.code().message(), remedy);
   } catch (...) {
     started.count_down();
     throw;

@@ -37,7 +37,7 @@ void require_finite(const std::string& name, double value, Index step, const Tra
 
 DivergedError::DivergedError(const std::string& what, Index step, const TrainOptions& options,
                              Index updates)
-    : NonFiniteError(what + " at step " + std::to_string(step) + "; " + remedy(options, updates)) {}
+    : NonFiniteError("{} at step {}; {}", what, step, remedy(options, updates)) {}
 
 Index shard_count(Index sequences, Index context, Index dim) {
   constexpr Index kMostShards = 8, kFewestTokens = 128;

@@ -78,8 +78,8 @@ double bytes_named(std::string_view setting, std::string_view text) {
   const auto found = kUnits.find(unit);
   if (parse_number(text.substr(0, end), number) != std::errc() || found == kUnits.end() ||
       !(number > 0))
-    throw SettingError("`", setting, "` must be a number of bytes, such as 24GiB or 80GB, is '",
-                       text, "'");
+    throw SettingError("`{}` must be a number of bytes, such as 24GiB or 80GB, is '{}'", setting,
+                       text);
   return number * found->second;
 }
 

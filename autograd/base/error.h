@@ -2,15 +2,33 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace headcount {
 
-/// The text of `parts`, one after the other: texts, numbers, and what has a text().
+/// A text with {} for each of `Parts`, which the compiler counts: the formats of std::format, which
+/// GCC 12 lacks, without options.
 template <class... Parts>
-std::string message_of(const Parts&... parts) {
+struct MessageFormat {
+  consteval MessageFormat(const char* format) : text(format) {
+    std::size_t places = 0;
+    for (std::size_t at = 0; (at = text.find("{}", at)) != text.npos; at += 2) ++places;
+    if (places != sizeof...(Parts)) throw "a message has {} for each part";
+  }
+  std::string_view text;
+};
+
+/// The text of `format` with `parts` in its places: texts, numbers, and what has a text().
+template <class... Parts>
+std::string message_of(MessageFormat<std::type_identity_t<Parts>...> format,
+                       const Parts&... parts) {
   std::string text;
-  const auto add = [&]<class Part>(const Part& part) {
+  std::string_view rest = format.text;
+  [[maybe_unused]] const auto add = [&]<class Part>(const Part& part) {
+    const std::size_t place = rest.find("{}");
+    text += rest.substr(0, place);
+    rest.remove_prefix(place + 2);
     if constexpr (std::is_arithmetic_v<Part> && !std::is_same_v<Part, char>) {
       text += std::to_string(part);
     } else if constexpr (requires { part.text(); }) {
@@ -20,7 +38,7 @@ std::string message_of(const Parts&... parts) {
     }
   };
   (add(parts), ...);
-  return text;
+  return text.append(rest);
 }
 
 /// Base of every error that the library throws on purpose. `what()` is one line: what is wrong,
@@ -30,7 +48,8 @@ class Error : public std::runtime_error {
  public:
   /// See message_of.
   template <class... Parts>
-  explicit Error(const Parts&... parts) : std::runtime_error(message_of(parts...)) {}
+  explicit Error(MessageFormat<std::type_identity_t<Parts>...> format, const Parts&... parts)
+      : std::runtime_error(message_of(format, parts...)) {}
 };
 
 /// An impossible shape or setting: heads that do not divide the width, an odd rotary dimension.

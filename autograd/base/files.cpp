@@ -12,8 +12,8 @@ bool is_there(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::none) {
-    throw DataError("'", path.string(), "' cannot be read: ", error.message(),
-                    "; check its permissions");
+    throw DataError("'{}' cannot be read: {}; check its permissions", path.string(),
+                    error.message());
   }
   return std::filesystem::exists(status);
 }
@@ -24,15 +24,16 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   std::filesystem::directory_iterator entry(folder, error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
     paths.push_back(entry->path());
-  if (error) throw DataError(folder.string(), " cannot be read: ", error.message());
+  if (error) throw DataError("{} cannot be read: {}", folder.string(), error.message());
   std::ranges::sort(paths);
   return paths;
 }
 
 std::string read_bytes(const std::filesystem::path& path) {
   const std::string name = "'" + path.string() + "'";
-  if (!is_there(path)) throw DataError("there is no file ", name, "; check the path");
-  if (std::filesystem::is_directory(path)) throw DataError(name, " is a folder; name a file in it");
+  if (!is_there(path)) throw DataError("there is no file {}; check the path", name);
+  if (std::filesystem::is_directory(path))
+    throw DataError("{} is a folder; name a file in it", name);
   std::ifstream file(path, std::ios::binary);
   std::string content;
   if (std::filesystem::is_regular_file(path)) content.reserve(std::filesystem::file_size(path));
@@ -41,16 +42,15 @@ std::string read_bytes(const std::filesystem::path& path) {
     content.append(piece.data(), static_cast<std::size_t>(file.gcount()));
   }
   if (!file.eof()) {
-    throw DataError(name, " cannot be read: ", std::generic_category().message(errno),
-                    "; check its permissions");
+    throw DataError("{} cannot be read: {}; check its permissions", name,
+                    std::generic_category().message(errno));
   }
   return content;
 }
 
 std::string read_file(const std::filesystem::path& path) {
   std::string content = read_bytes(path);
-  if (content.empty())
-    throw DataError("'", path.string(), "' is empty; name a file with text in it");
+  if (content.empty()) throw DataError("'{}' is empty; name a file with text in it", path.string());
   return content;
 }
 

@@ -19,7 +19,7 @@ class Registry {
 
   /// Adds a kind, which must live as long as the registry. Throws ShapeError if its name is taken.
   void add(const Kind& kind) {
-    if (find(kind.name)) throw ShapeError("two kinds are named '", kind.name, "'");
+    if (find(kind.name)) throw ShapeError("two kinds are named '{}'", kind.name);
     all_.push_back(&kind);
   }
   /// Kind of that name, or null.

@@ -33,42 +33,42 @@ struct ValueOf {
     Index number = 0;
     const std::errc error = parse_integer(text.substr(0, text.size() - (shift > 0)), number);
     if (error == std::errc::invalid_argument)
-      throw SettingError(name, " must be a whole number, is ", quoted(text));
+      throw SettingError("{} must be a whole number, is {}", name, quoted(text));
     if (error != std::errc{} || number > (range.high >> shift) || number < (range.low >> shift) ||
         (number << shift) < range.low)
-      throw SettingError(name, " must be between ", range.low, " and ", range.high, ", is ", text);
+      throw SettingError("{} must be between {} and {}, is {}", name, range.low, range.high, text);
     return number << shift;
   }
   nlohmann::json operator()(const Naturals&) const {
     std::uint64_t number = 0;
     if (parse_integer(text, number) != std::errc{})
-      throw SettingError(name, " must be a whole number from 0 to 2^64 - 1, is ", quoted(text));
+      throw SettingError("{} must be a whole number from 0 to 2^64 - 1, is {}", name, quoted(text));
     return number;
   }
   nlohmann::json operator()(const NumberRange& range) const {
     double number = 0;
     const std::errc error = parse_number(text, number);
     if (error == std::errc::invalid_argument)
-      throw SettingError(name, " must be a number, is ", quoted(text));
+      throw SettingError("{} must be a number, is {}", name, quoted(text));
     if (error != std::errc{} || number < range.low || number > range.high ||
         (range.open && number == range.high)) {
       const bool bounded = range.high < std::numeric_limits<double>::max();
       throw SettingError(
-          name, " must be at least ", shortest_text(range.low),
+          "{} must be at least {}{}, is {}", name, shortest_text(range.low),
           bounded ? (range.open ? " and below " : " and at most ") + shortest_text(range.high) : "",
-          ", is ", text);
+          text);
     }
     return number;
   }
   nlohmann::json operator()(const Choices& choices) const {
     if (std::ranges::find(choices.names, text) == choices.names.end()) {
-      throw SettingError(name, " must be one of ", joined(choices.names), ", is ", quoted(text));
+      throw SettingError("{} must be one of {}, is {}", name, joined(choices.names), quoted(text));
     }
     return text;
   }
   nlohmann::json operator()(const Text& takes) const {
     if (takes.shortest == nullptr) {
-      if (!utf8::is_valid(text)) throw SettingError(name, " must be UTF-8");
+      if (!utf8::is_valid(text)) throw SettingError("{} must be UTF-8", name);
       return text;
     }
     try {
@@ -76,7 +76,7 @@ struct ValueOf {
     } catch (const SettingError&) {  // names the setting already
       throw;
     } catch (const Error& error) {
-      throw SettingError(name, ": ", error.what());
+      throw SettingError("{}: {}", name, error.what());
     }
   }
 };
@@ -186,7 +186,7 @@ std::string help_text(const Setting& setting) {
 
 void Given::put(const std::string& name, const nlohmann::json& value) {
   const Setting* const setting = find_setting(*known_, name);
-  if (setting == nullptr) throw SettingError("'", name, "' is not a setting");
+  if (setting == nullptr) throw SettingError("'{}' is not a setting", name);
   const std::string text = setting_text(value);
   if (setting->traits.stands_for == nullptr) {
     values_[name] = setting->value(text);
@@ -195,7 +195,7 @@ void Given::put(const std::string& name, const nlohmann::json& value) {
   const auto parts = setting->traits.stands_for(text);
   for (const auto& [part, part_value] : parts.items()) {
     if (find_setting(*known_, part) == nullptr)
-      throw SettingError("`", name, "` ", text, " sets `", part, "`, which is fixed here");
+      throw SettingError("`{}` {} sets `{}`, which is fixed here", name, text, part);
     values_[part] = part_value;
   }
 }

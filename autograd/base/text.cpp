@@ -142,12 +142,12 @@ void require_utf8(std::string_view bytes, const std::string& source) {
       static_cast<std::size_t>(utf8::find_invalid(bytes.begin(), bytes.end()) - bytes.begin());
   const std::size_t nul = bytes.substr(0, invalid).find('\0');
   if (nul != std::string_view::npos) {
-    throw DataError("'", source, "' looks like a binary file: NUL byte at offset ", nul,
-                    "; name a text file");
+    throw DataError("'{}' looks like a binary file: NUL byte at offset {}; name a text file",
+                    source, nul);
   }
   if (invalid < bytes.size()) {
-    throw DataError("'", source, "' is not UTF-8: invalid byte at offset ", invalid,
-                    "; convert it, e.g. with iconv");
+    throw DataError("'{}' is not UTF-8: invalid byte at offset {}; convert it, e.g. with iconv",
+                    source, invalid);
   }
 }
 
@@ -160,8 +160,8 @@ std::string encode_utf8(std::u32string_view text) {
   try {
     return utf8::utf32to8(text);
   } catch (const utf8::invalid_code_point& error) {
-    throw DataError(error.code_point(),
-                    " is not a Unicode character; use code points up to 0x10FFFF, no surrogates");
+    throw DataError("{} is not a Unicode character; use code points up to 0x10FFFF, no surrogates",
+                    error.code_point());
   }
 }
 

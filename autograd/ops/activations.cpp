@@ -48,8 +48,8 @@ Var unary(Op op, Var x, Forward forward, Derivative derivative) {
 template <class Open, class Slope>
 Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
   Tape& tape = tape_of(gate);
-  require(tape.shape(gate) == tape.shape(x), op, "the gate ", tape.shape(gate), " and ",
-          tape.shape(x), " must agree");
+  require(tape.shape(gate) == tape.shape(x), op, "the gate {} and {} must agree", tape.shape(gate),
+          tape.shape(x));
   const Index count = tape.shape(gate).size();
   const Var y = tape.record(op, tape.shape(gate), {gate, x});
   if (tape.dry(y)) return y;
@@ -129,7 +129,7 @@ Var exponential(Var x) {
 
 // y = c tanh(x / c); dx = dy (1 - tanh(x / c)^2).
 Var soft_cap(Var x, Real cap) {
-  require(cap > 0, Op::soft_cap, "the cap ", cap, " must be positive");
+  require(cap > 0, Op::soft_cap, "the cap {} must be positive", cap);
   return unary(
       Op::soft_cap, x, [cap](const auto& v) { return cap * (v / cap).tanh(); },
       [cap](const auto& v) { return Real{1} - (v / cap).tanh().square(); });
@@ -178,7 +178,7 @@ void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
 Var dropout(Var x, Real probability) {
   Tape& tape = tape_of(x);
   require(probability >= 0 && probability <= 1 - kDropoutStep, Op::dropout,
-          "the probability must be 0 to 1 - 2^-16, is ", probability);
+          "the probability must be 0 to 1 - 2^-16, is {}", probability);
   if (!tape.training() || probability == 0) return x;
   const Index count = tape.shape(x).size();
   const Dropout mask(probability, tape.next_random_key());

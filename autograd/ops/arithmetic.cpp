@@ -23,8 +23,9 @@ template <class Forward, class APart, class BPart>
 Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part) {
   Tape& tape = tape_of(a);
   const Shape shape = tape.shape(a);
-  require(trails(shape, tape.shape(b)), op, "shapes ", shape, " and ", tape.shape(b),
-          " do not agree; the second must be the trailing part of the first");
+  require(trails(shape, tape.shape(b)), op,
+          "shapes {} and {} do not agree; the second must be the trailing part of the first", shape,
+          tape.shape(b));
   const Index width = tape.shape(b).size();
   const Index rows = width == 0 ? 0 : shape.size() / width;
   const Var y = tape.record(op, shape, {a, b});

@@ -25,7 +25,7 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
     std::string key_shapes;
     for (const Rows& part : keys)
       key_shapes += (key_shapes.empty() ? "" : " + ") + part.shape().text();
-    require(false, Op::attention, message, " (q ", qs, ", k ", key_shapes, ", v ", vs, ")");
+    require(false, Op::attention, "{} (q {}, k {}, v {})", message, qs, key_shapes, vs);
   };
   bool cached = false;  // whether some rows are in a cache
   bool gradient = tape.needs_gradient(q) || (o.sinks && tape.needs_gradient(*o.sinks));

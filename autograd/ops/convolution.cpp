@@ -16,12 +16,12 @@ Var causal_convolution(Var x, Var weight, Index first, Skip skip, std::optional<
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x), w = tape.shape(weight);
   require(shape.rank() == 3 && w.rank() == 3 && w[1] == 1 && w[2] > 0, Op::causal_convolution,
-          "wants [B, T, C] and a weight [channels, 1, taps], got ", shape, " and ", w);
-  require(first >= 0 && first + shape[2] <= w[0], Op::causal_convolution, "channels ", first,
-          " to ", first + shape[2] - 1, " are not in the weight ", w);
+          "wants [B, T, C] and a weight [channels, 1, taps], got {} and {}", shape, w);
+  require(first >= 0 && first + shape[2] <= w[0], Op::causal_convolution,
+          "channels {} to {} are not in the weight {}", first, first + shape[2] - 1, w);
   const Index length = shape[1], channels = shape[2], kernel = w[2];
   const Index count = tokens.value_or(length), begin = length - count, rows = shape[0] * count;
-  require(begin >= 0, Op::causal_convolution, "has no ", count, " tokens in ", shape);
+  require(begin >= 0, Op::causal_convolution, "has no {} tokens in {}", count, shape);
   const Var y = tape.record(Op::causal_convolution, {shape[0], count, channels}, {x, weight});
   if (tape.dry(y, Count(rows) * channels * kernel)) return y;
   Real* const taps = tape.scratch(kernel * channels);  // [K, C]

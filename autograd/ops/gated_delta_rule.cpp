@@ -226,8 +226,8 @@ DeltaProblem make_problem(Tape& tape, Var q, Var k, Var v, Var g, Var beta, std:
   const Shape qs = tape.shape(q), ks = tape.shape(k), vs = tape.shape(v);
   const Shape gs = tape.shape(g), bs = tape.shape(beta);
   const auto fail_unless = [&](bool condition, std::string_view message) {
-    require(condition, Op::gated_delta_rule, message, " (q ", qs, ", k ", ks, ", v ", vs, ", g ",
-            gs, ", beta ", bs, ")");
+    require(condition, Op::gated_delta_rule, "{} (q {}, k {}, v {}, g {}, beta {})", message, qs,
+            ks, vs, gs, bs);
   };
   fail_unless(qs.rank() == 4 && vs.rank() == 4 && qs == ks, "q and k must be [B, T, G, Dk] alike");
   fail_unless(vs[0] == qs[0] && vs[1] == qs[1], "q and v must have the same sequences and tokens");

@@ -14,7 +14,7 @@ Var matrix_product(Var a, Var b) {
   const Shape left = tape.shape(a), right = tape.shape(b);
   bool agree = left.rank() == right.rank() && left.rank() >= 2 && left[-1] == right[-2];
   for (int i = 0; agree && i + 2 < left.rank(); ++i) agree = left[i] == right[i];
-  require(agree, Op::matrix_product, "shapes ", left, " and ", right, " cannot be multiplied");
+  require(agree, Op::matrix_product, "shapes {} and {} cannot be multiplied", left, right);
   const Index m = left[-2], k = left[-1], n = right[-1];
   const Index batch = m * k == 0 ? 0 : left.size() / (m * k);
   const Index chunk = task_chunk(m * k * n);
@@ -49,11 +49,11 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x), w_shape = tape.shape(weight);
   require(w_shape.rank() == 2 && shape.rank() > 0 && shape.last() == w_shape[1], Op::linear,
-          "the weight ", w_shape, " wants inputs of its last extent, got ", shape);
+          "the weight {} wants inputs of its last extent, got {}", w_shape, shape);
   const Index rows = shape.rows(), in = w_shape[1], out = w_shape[0];
   if (bias) {
-    require(tape.shape(*bias) == Shape{out}, Op::linear, "the bias must be [", out,
-            "], one number per output, is ", tape.shape(*bias));
+    require(tape.shape(*bias) == Shape{out}, Op::linear,
+            "the bias must be [{}], one number per output, is {}", out, tape.shape(*bias));
   }
   const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
                      : tape.record(Op::linear, shape.with_last(out), {x, weight});
@@ -86,14 +86,14 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x), w_shape = tape.shape(weight);
   require(shape.rank() == 4 && w_shape.rank() == 2 && shape[2] > 0 && w_shape[0] % shape[2] == 0,
-          Op::head_linear, "wants [B, T, H, in] and a weight [H block, r], got ", shape, " and ",
+          Op::head_linear, "wants [B, T, H, in] and a weight [H block, r], got {} and {}", shape,
           w_shape);
   const Index rows = shape[0] * shape[1], heads = shape[2], r = w_shape[1];
   const Index block = w_shape[0] / heads;
-  require(first >= 0 && count > 0 && first + count <= block, Op::head_linear, "rows ", first,
-          " to ", first + count - 1, " are not in a head's block of ", block);
+  require(first >= 0 && count > 0 && first + count <= block, Op::head_linear,
+          "rows {} to {} are not in a head's block of {}", first, first + count - 1, block);
   const Index in = transposed ? r : count, out = transposed ? count : r;
-  require(shape[3] == in, Op::head_linear, "heads must be ", in, " wide, got ", shape);
+  require(shape[3] == in, Op::head_linear, "heads must be {} wide, got {}", in, shape);
   const Var y = tape.record(Op::head_linear, shape.with_last(out), {x, weight});
   if (tape.dry(y, Count(shape.size()) * out)) return y;
   const ConstMatrix xm(tape.value(x), rows, heads * in), wm(tape.value(weight), heads * block, r);
@@ -134,13 +134,13 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
 Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
   Tape& tape = tape_of(table);
   const Shape shape = tape.shape(table);
-  require(shape.rank() == 2, Op::embedding, "the table must be [n, width], is ", shape);
+  require(shape.rank() == 2, Op::embedding, "the table must be [n, width], is {}", shape);
   const Index n = shape[0], width = shape[1], count = rows.size();
-  require(static_cast<std::size_t>(count) == ids.size(), Op::embedding, ids.size(),
-          " ids do not fill ", rows);
+  require(static_cast<std::size_t>(count) == ids.size(), Op::embedding, "{} ids do not fill {}",
+          ids.size(), rows);
   for (const std::int32_t id : ids) {
     if (id >= 0 && id < n) continue;
-    require(false, Op::embedding, "id ", id, " is outside the table of ", n, " rows");
+    require(false, Op::embedding, "id {} is outside the table of {} rows", id, n);
   }
   auto* const saved_ids = tape.scratch_of<std::int32_t>(count);
   std::ranges::copy(ids, saved_ids);

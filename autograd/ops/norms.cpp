@@ -20,8 +20,9 @@ Var norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, Real 
   const auto fits = [&](std::optional<Var> p) {
     return !p || tape.shape(*p) == Shape{shape.last()};
   };
-  require(shape.rank() > 0 && fits(weight) && fits(bias), op, "weight and bias must be [",
-          shape.last(), "] for an input ", shape, ", are ", text(weight), " and ", text(bias));
+  require(shape.rank() > 0 && fits(weight) && fits(bias), op,
+          "weight and bias must be [{}] for an input {}, are {} and {}", shape.last(), shape,
+          text(weight), text(bias));
   const Var y = tape.record(op, shape, {x, weight.value_or(x), bias.value_or(x)});
   if (tape.dry(y)) return y;
   const Index rows = shape.rows(), width = shape.last();

@@ -101,10 +101,11 @@ Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes) {
   const Shape qs = tape.shape(q), ks = tape.shape(keys), ws = tape.shape(weights);
   require(qs.rank() == 4 && ks.rank() == 4 && ks[0] == qs[0] && ks[2] == 1 && ks[3] == qs[3] &&
               ws == Shape{qs[0], qs[1], qs[2]},
-          Op::pick_rows, "wants q [B, T, I, D], keys [B, R, 1, D] and weights [B, T, I], got ", qs,
-          ", ", ks, " and ", ws);
+          Op::pick_rows,
+          "wants q [B, T, I, D], keys [B, R, 1, D] and weights [B, T, I], got {}, {} and {}", qs,
+          ks, ws);
   require(sizes.most > 0 && sizes.tokens > 0 && sizes.window >= 0, Op::pick_rows,
-          "picks at least one row, of at least one token, got ", sizes.most, " of ", sizes.tokens);
+          "picks at least one row, of at least one token, got {} of {}", sizes.most, sizes.tokens);
   const Index batch = qs[0], length = qs[1], rows = ks[1], most = sizes.most;
   const Var y = tape.record(Op::pick_rows, {batch, length, most}, {q, keys, weights});
   const Count macs = Count(qs.rows()) * (qs[3] + 1) * rows;  // masked pairs count
@@ -183,8 +184,8 @@ Var index_loss(const Picks& picks) {
   const PickedRows picked = picks.picked;
   Tape& tape = tape_of(scores);
   const Shape shape = tape.shape(scores);
-  require(shape.rank() == 3 && shape.last() == picked.most, Op::index_loss, "wants scores [B, T, ",
-          picked.most, "], got ", shape);
+  require(shape.rank() == 3 && shape.last() == picked.most, Op::index_loss,
+          "wants scores [B, T, {}], got {}", picked.most, shape);
   const Index queries = shape.rows(), most = picked.most;
   const Var y = tape.record(Op::index_loss, {}, {scores});
   if (tape.dry(y)) return y;

@@ -12,8 +12,8 @@ std::optional<Var> pool_tokens(Var x, Var gates, Var bias) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x), bs = tape.shape(bias);
   require(shape.rank() == 3 && bs.rank() == 2 && tape.shape(gates) == shape && bs[1] == shape[2],
-          Op::pool_tokens, "wants x and gates [B, T, D] and a bias [m, D], got ", shape, ", ",
-          tape.shape(gates), " and ", bs);
+          Op::pool_tokens, "wants x and gates [B, T, D] and a bias [m, D], got {}, {} and {}",
+          shape, tape.shape(gates), bs);
   const Index batch = shape[0], length = shape[1], width = shape[2], block = bs[0];
   const Index blocks = length / block;
   const auto record = [&] {

@@ -11,7 +11,7 @@ namespace headcount {
 
 RotaryTable::RotaryTable(Index dim, Index positions, double theta)
     : dim_(dim), positions_(positions), theta_(theta) {
-  require(dim > 0 && dim % 2 == 0, Op::rotary, "the rotary dimension must be even, is ", dim);
+  require(dim > 0 && dim % 2 == 0, Op::rotary, "the rotary dimension must be even, is {}", dim);
   // The layers of a model are made by one thread.
   thread_local std::map<std::tuple<Index, Index, double>, std::weak_ptr<Angles>> all;
   std::erase_if(all, [](const auto& table) { return table.second.expired(); });
@@ -46,11 +46,11 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   require(shape.rank() == 4 && shape[3] >= table.dim(), Op::rotary,
-          "wants [B, T, H, D] with D >= ", table.dim(), ", got ", shape);
+          "wants [B, T, H, D] with D >= {}, got {}", table.dim(), shape);
   const Index length = shape[1], heads = shape[2], width = shape[3], rotated = table.dim();
   require(first_position >= 0 && first_position + (length - 1) * stride < table.positions(),
-          Op::rotary, "positions ", first_position, " to ", first_position + (length - 1) * stride,
-          " are not all in the table of ", table.positions());
+          Op::rotary, "positions {} to {} are not all in the table of {}", first_position,
+          first_position + (length - 1) * stride, table.positions());
   const Var y = tape.record(Op::rotary, shape, {x});
   if (tape.dry(y)) return y;
   const RotaryTable::Angles* const angles = &table.angles();

@@ -8,8 +8,8 @@
 namespace headcount {
 
 Rows Rows::columns(Index first, Index width) const {
-  require(first >= 0 && width > 0 && first + width <= width_, Op::read_rows, "columns ", first,
-          " to ", first + width - 1, " are not among ", width_);
+  require(first >= 0 && width > 0 && first + width <= width_, Op::read_rows,
+          "columns {} to {} are not among {}", first, first + width - 1, width_);
   Rows result = *this;
   result.first_ += first;
   result.width_ = width;

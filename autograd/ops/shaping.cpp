@@ -10,8 +10,8 @@ namespace headcount {
 // y is x under another shape, in the same memory; dx = dy.
 Var reshape(Var x, const Shape& shape) {
   Tape& tape = tape_of(x);
-  require(tape.shape(x).size() == shape.size(), Op::reshape, "shape ", tape.shape(x),
-          " cannot become ", shape);
+  require(tape.shape(x).size() == shape.size(), Op::reshape, "shape {} cannot become {}",
+          tape.shape(x), shape);
   const Var y = tape.record_alias(Op::reshape, shape, x);
   tape.finish(y, [=](Tape& t, const Real*) { t.pass_gradient(y, x); });
   return y;
@@ -46,8 +46,8 @@ Var transpose(Var x, int first, int second) {
   Tape& tape = tape_of(x);
   const Shape from = tape.shape(x);
   const int low = std::min(first, second), high = std::max(first, second);
-  require(low >= 0 && high < from.rank() && low != high, Op::transpose, "dimensions ", first,
-          " and ", second, " cannot be exchanged in ", from);
+  require(low >= 0 && high < from.rank() && low != high, Op::transpose,
+          "dimensions {} and {} cannot be exchanged in {}", first, second, from);
   Shape to;
   Strides in_x;      // the rows of y
   Index stride = 1;  // in x, between elements of a row of y
@@ -83,7 +83,7 @@ Var columns(Var x, Index begin, Index size) {
   Tape& tape = tape_of(x);
   require(
       tape.shape(x).rank() > 0 && begin >= 0 && size >= 0 && begin + size <= tape.shape(x).last(),
-      Op::split, "columns ", begin, " to ", begin + size - 1, " are not in ", tape.shape(x));
+      Op::split, "columns {} to {} are not in {}", begin, begin + size - 1, tape.shape(x));
   const Index width = tape.shape(x).last(), rows = tape.shape(x).rows();
   const Var y = tape.record(Op::split, tape.shape(x).with_last(size), {x});
   if (tape.dry(y)) return y;
@@ -105,8 +105,8 @@ std::vector<Var> split(Var x, std::span<const Index> sizes) {
   const Shape shape = tape_of(x).shape(x);
   Index total = 0;
   for (const Index size : sizes) total += size;
-  require(shape.rank() > 0 && total == shape.last(), Op::split, "the sizes add up to ", total,
-          ", but must add up to the last dimension of ", shape);
+  require(shape.rank() > 0 && total == shape.last(), Op::split,
+          "the sizes add up to {}, but must add up to the last dimension of {}", total, shape);
   std::vector<Var> pieces;
   Index begin = 0;
   for (const Index size : sizes) {
@@ -129,7 +129,7 @@ Var concat(Var a, Var b) {
     for (int j = i + 1; j + 1 < right.rank(); ++j) stride *= right[j];
     in_b.add(left[i], right[i] == 1 ? 0 : stride);
   }
-  require(agree, Op::concat, "shapes ", left, " and ", right, " do not agree");
+  require(agree, Op::concat, "shapes {} and {} do not agree", left, right);
   const Index rows = left.rows(), a_width = left.last(), b_width = right.last();
   const Index width = a_width + b_width;
   const Var y = tape.record(Op::concat, left.with_last(width), {a, b});

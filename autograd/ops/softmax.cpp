@@ -12,7 +12,7 @@ namespace headcount {
 Var softmax(Var x) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
-  require(shape.rank() > 0 && shape.last() > 0, Op::softmax, "nothing to normalise in ", shape);
+  require(shape.rank() > 0 && shape.last() > 0, Op::softmax, "nothing to normalise in {}", shape);
   const Index rows = shape.rows(), width = shape.last();
   const Var y = tape.record(Op::softmax, shape, {x});
   if (tape.dry(y)) return y;
@@ -42,10 +42,10 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
   const Shape shape = tape.shape(logits);
   const Index rows = shape.rows(), width = shape.last();
   require(shape.rank() > 0 && static_cast<std::size_t>(rows) == targets.size() && rows > 0,
-          Op::cross_entropy, "logits ", shape, " do not match ", targets.size(), " targets");
+          Op::cross_entropy, "logits {} do not match {} targets", shape, targets.size());
   for (const std::int32_t target : targets) {
     if (target == kNoTarget || (target >= 0 && target < width)) continue;
-    require(false, Op::cross_entropy, "target ", target, " is not one of ", width, " classes");
+    require(false, Op::cross_entropy, "target {} is not one of {} classes", target, width);
   }
   auto* const saved_targets = tape.scratch_of<std::int32_t>(rows);
   std::ranges::copy(targets, saved_targets);

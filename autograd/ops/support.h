@@ -94,8 +94,9 @@ inline Tape& tape_of(Var x) {
 
 /// Throws ShapeError that names the op unless `condition` holds. Only then is the message built.
 template <class... Parts>
-void require(bool condition, Op op, const Parts&... message) {
-  if (!condition) throw ShapeError(name(op), ": ", message...);
+void require(bool condition, Op op, MessageFormat<std::type_identity_t<Parts>...> message,
+             const Parts&... parts) {
+  if (!condition) throw ShapeError("{}: {}", name(op), message_of(message, parts...));
 }
 
 /// Sink of an input to whose gradient a vjp adds in parts, in any order: it holds zeros if nothing

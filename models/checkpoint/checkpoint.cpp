@@ -30,8 +30,8 @@ std::vector<std::string> weight_files(const fs::path& folder) {
     const std::map<std::string, std::string> files = index.at("weight_map");
     for (const auto& [tensor, name] : files) {
       if (name.empty() || name.starts_with('.') || name.find_first_of("/\\") != std::string::npos) {
-        throw DataError("'weight_map' puts ", headcount::quoted(tensor), " into ",
-                        headcount::quoted(name), ", which is no file in this folder");
+        throw DataError("'weight_map' puts {} into {}, which is no file in this folder",
+                        headcount::quoted(tensor), headcount::quoted(name));
       }
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
@@ -75,12 +75,12 @@ std::map<std::string, std::string> require_sums(const fs::path& folder,
     if (line.empty()) continue;
     const std::string name(line.substr(std::min(kName, line.size())));
     if (name.empty() || name.find('/') != std::string::npos)
-      throw DataError(path.string(), " is damaged: ", headcount::quoted(line));
+      throw DataError("{} is damaged: {}", path.string(), headcount::quoted(line));
     sums.emplace(name, line.substr(0, kDigits));
   }
   for (const std::string& name : files) {
     if (!sums.contains(name))
-      throw DataError(path.string(), " is damaged: it has no line for ", name);
+      throw DataError("{} is damaged: it has no line for {}", path.string(), name);
   }
   return sums;
 }
@@ -127,8 +127,10 @@ Checkpoint load_checkpoint(const fs::path& folder, NonFinite allowed) {
   if (is_there(folder / kTokenizerConfigFile)) needed.push_back(kTokenizerConfigFile);
   for (const auto& [name, sum] : require_sums(folder, needed)) {
     if (sha256_hex(read_bytes(folder / name)) == sum) continue;
-    throw DataError((folder / name).string(), " is damaged: its checksum is not the one in ",
-                    kSumsFile, "; take another checkpoint, or make it anew");
+    throw DataError(
+        "{} is damaged: its checksum is not the one in {}; take another checkpoint, or make it "
+        "anew",
+        (folder / name).string(), kSumsFile);
   }
   std::erase(weights, kIndexFile);
   const auto read = [&](const std::string& name) { return read_file(folder / name); };

@@ -14,7 +14,7 @@ std::map<std::string, std::string> checkpoint_files(const LanguageModel& model,
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::span<const Real> value = parameters.value({i});
     if (const auto wrong = non_finite(value))
-      throw NonFiniteError(parameters.name({i}), " ", *wrong, "; no checkpoint is saved");
+      throw NonFiniteError("{} {}; no checkpoint is saved", parameters.name({i}), *wrong);
     weights.push_back(
         {parameters.name({i}), parameters.shape({i}).extents(), kRealDtype, value.data()});
   }
@@ -36,9 +36,8 @@ void check_shapes_and_types(const Safetensors& file, const ParameterStore& param
     const TensorView& tensor = file.at(parameters.name({i}));
     const auto expected = parameters.shape({i}).extents();
     if (tensor.shape != expected) {
-      throw DataError(tensor.source, ": ", tensor.name, " has shape ",
-                      nlohmann::json(tensor.shape).dump(), ", the configuration wants ",
-                      nlohmann::json(expected).dump());
+      throw DataError("{}: {} has shape {}, the configuration wants {}", tensor.source, tensor.name,
+                      nlohmann::json(tensor.shape).dump(), nlohmann::json(expected).dump());
     }
     require_floating_point(tensor);
   }
@@ -55,11 +54,14 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
       const TensorView& embedding = file.at(kEmbedding);
       if (tensor.shape == embedding.shape && tensor.to_doubles() == embedding.to_doubles())
         continue;
-      throw DataError(tensor.source, ": ", kHead, " differs from ", kEmbedding,
-                      ", but config.json ties both; set 'tie_word_embeddings' to false there");
+      throw DataError(
+          "{}: {} differs from {}, but config.json ties both; set 'tie_word_embeddings' to false "
+          "there",
+          tensor.source, kHead, kEmbedding);
     }
-    throw DataError(tensor.source, ": ", tensor.name,
-                    " is no weight of the configured model; use the config.json of these weights");
+    throw DataError(
+        "{}: {} is no weight of the configured model; use the config.json of these weights",
+        tensor.source, tensor.name);
   }
 }
 
@@ -74,7 +76,7 @@ void read_weights(const Safetensors& file, ParameterStore& parameters, NonFinite
     read_into(tensor, parameters.value({i}));
     const auto wrong = non_finite(parameters.value({i}));
     if (wrong && allowed == NonFinite::refused)
-      throw DataError(tensor.source, ": ", tensor.name, " ", *wrong, "; take another checkpoint");
+      throw DataError("{}: {} {}; take another checkpoint", tensor.source, tensor.name, *wrong);
   }
 }
 
@@ -86,13 +88,13 @@ Checkpoint read_checkpoint(const ReadFile& read, std::span<const std::string> we
   checkpoint.vocabulary =
       read_json(read(kTokenizerFile), folder + kTokenizerFile, read_hugging_face_tokenizer);
   if (checkpoint.vocabulary.size() != named.vocabulary) {
-    throw DataError(config, ": 'vocab_size' is ", named.vocabulary, ", but tokenizer.json has ",
-                    checkpoint.vocabulary.size(), " tokens");
+    throw DataError("{}: 'vocab_size' is {}, but tokenizer.json has {} tokens", config,
+                    named.vocabulary, checkpoint.vocabulary.size());
   }
   try {
     checkpoint.model = std::make_unique<LanguageModel>(named.model, named.vocabulary);
   } catch (const ShapeError& error) {
-    throw DataError(config, ": ", error.what());
+    throw DataError("{}: {}", config, error.what());
   }
   Safetensors all;
   for (const std::string& name : weights) all.add(read(name), folder + name);

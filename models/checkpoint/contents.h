@@ -36,9 +36,9 @@ auto read_json(const std::string& text, const std::string& name, const Read& rea
   try {
     return read(parse_json(text));
   } catch (const nlohmann::json::exception& error) {
-    throw DataError(name, ": ", error.what());
+    throw DataError("{}: {}", name, error.what());
   } catch (const Error& error) {
-    throw DataError(name, ": ", error.what());
+    throw DataError("{}: {}", name, error.what());
   }
 }
 

@@ -87,7 +87,7 @@ void publish(const fs::path& path, const Make& make) {
 }  // namespace
 
 WriteError::WriteError(const fs::path& path, int error_number)
-    : Error("cannot write " + path.string() + ": " + std::generic_category().message(error_number) +
+    : Error("cannot write {}: {}{}", path.string(), std::generic_category().message(error_number),
             (error_number == EFBIG ? "; raise the limit that ulimit -f shows" : "")),
       path_(path),
       error_number_(error_number) {}

@@ -111,13 +111,13 @@ void choose_kind(Given& model, const Family& family, Index kv_heads) {
 
 void read_keys(const nlohmann::json& json, const Family& family, Given& model) {
   for (const Key& key : family.keys) {
-    if (key.required && !json.contains(key.key)) throw DataError("'", key.key, "' is missing");
+    if (key.required && !json.contains(key.key)) throw DataError("'{}' is missing", key.key);
     const nlohmann::json value = json.value(key.key, nlohmann::json());
     if (value.is_null()) continue;
     try {
       model.put(key.setting, value.is_boolean() ? nlohmann::json(value ? "on" : "off") : value);
     } catch (const SettingError& error) {
-      throw DataError("'", key.key, "': ", error.what());
+      throw DataError("'{}': {}", key.key, error.what());
     }
   }
 }
@@ -300,7 +300,7 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
       refuse("vocab_size", vocabulary, "there are 1 to 1114112 characters");
     return {resolve_model(model), vocabulary};
   } catch (const Error& error) {
-    throw DataError(error.what());
+    throw DataError("{}", error.what());
   }
 }
 

@@ -65,11 +65,11 @@ std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape, 
 }
 
 [[noreturn]] void refuse_tensor(const TensorView& tensor, const std::string& what) {
-  throw DataError(tensor.source, ": tensor ", headcount::quoted(tensor.name), " ", what);
+  throw DataError("{}: tensor {} {}", tensor.source, headcount::quoted(tensor.name), what);
 }
 
 [[noreturn]] void throw_damaged(const std::string& source, const std::string& what) {
-  throw DataError(source, ": ", what, "; the file is damaged: copy or export it again");
+  throw DataError("{}: {}; the file is damaged: copy or export it again", source, what);
 }
 
 bool is_list_of_sizes(const json& value) {
@@ -199,8 +199,8 @@ bool Safetensors::contains(std::string_view name) const {
 const TensorView& Safetensors::at(std::string_view name) const {
   const auto found = std::ranges::find(tensors_, name, &TensorView::name);
   if (found != tensors_.end()) return *found;
-  throw DataError(sources_, ": tensor ", headcount::quoted(name),
-                  " is missing; use weights of the same configuration");
+  throw DataError("{}: tensor {} is missing; use weights of the same configuration", sources_,
+                  headcount::quoted(name));
 }
 
 std::string safetensors_of(std::span<const TensorSource> tensors,

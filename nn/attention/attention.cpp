@@ -69,9 +69,10 @@ void Attention::add_qk_norms(LayerWeights& weights, const QkNorms& widths) {
 
 void Attention::add_common(LayerWeights& weights) {
   if (plan_.canon.has('B')) {
-    require_setting(weights.canon_channels_ > 0,
-                    "`canon` B convolves queries, keys and values, and ", plan_.kind().name,
-                    " has none for it; leave B out");
+    require_setting(
+        weights.canon_channels_ > 0,
+        "`canon` B convolves queries, keys and values, and {} has none for it; leave B out",
+        plan_.kind().name);
     canon_ = canon_layer(weights.parameters_, weights.path("canonB"), weights.canon_channels_,
                          plan_.canon_taps);
     canon_parts_ = weights.canon_parts_;
@@ -91,7 +92,7 @@ Var Attention::convolved(std::string_view part, Var x, Memory& memory) const {
   require_setting(memory.key_mask().empty(),
                   "`canon` mixes tokens before attention; it has no key mask");
   const auto found = canon_parts_.find(part);
-  require_setting(found != canon_parts_.end(), "the layer declares no part '", part, "' of canonB");
+  require_setting(found != canon_parts_.end(), "the layer declares no part '{}' of canonB", part);
   return (*canon_)(x, "canonB_" + found->first, memory, found->second);
 }
 
@@ -172,9 +173,8 @@ LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options,
   const std::vector<std::string_view> forms = attention_forms(plan);
   const std::string known = joined(forms);
   require_setting(options.form.empty() || std::ranges::find(forms, options.form) != forms.end(),
-                  plan.kind().name,
-                  " with these settings cannot compute from its cache in the form ", options.form,
-                  "; choose ", known.empty() ? "auto" : known);
+                  "{} with these settings cannot compute from its cache in the form {}; choose {}",
+                  plan.kind().name, options.form, known.empty() ? "auto" : known);
   CacheOptions own = options;
   own.window = plan.window;
   std::vector<Kept> keeps = cache_parts(plan);

@@ -21,8 +21,9 @@ CacheType type_named(std::string_view name) {
   for (const CacheTypeRow& row : cache_types()) {
     if (row.name == name) return row.type;
   }
-  throw SettingError("`cache-dtype` must be one of ", joined(cache_types(), &CacheTypeRow::name),
-                     ", or types of parts such as k=int4,v=int2, is ", quoted(name));
+  throw SettingError(
+      "`cache-dtype` must be one of {}, or types of parts such as k=int4,v=int2, is {}",
+      joined(cache_types(), &CacheTypeRow::name), quoted(name));
 }
 
 }  // namespace
@@ -36,12 +37,14 @@ CacheRounding CacheRounding::parse(std::string_view text) {
   for (const std::string_view one : all) {
     const std::size_t equals = one.find('=');
     if (equals == 0 || equals == one.npos)
-      throw SettingError("`cache-dtype` must be one type, or types of parts such as ",
-                         "k=int4,v=int2; ", quoted(one), " names no part");
+      throw SettingError(
+          "`cache-dtype` must be one type, or types of parts such as k=int4,v=int2; {} names no "
+          "part",
+          quoted(one));
     const std::string part(one.substr(0, equals));
     if (std::ranges::find(rounding.parts, part, &std::pair<std::string, CacheType>::first) !=
         rounding.parts.end())
-      throw SettingError("`cache-dtype` names the part '", part, "' twice");
+      throw SettingError("`cache-dtype` names the part '{}' twice", part);
     rounding.parts.emplace_back(part, type_named(one.substr(equals + 1)));
   }
   return rounding;
@@ -83,8 +86,8 @@ void CacheRounding::require_parts(std::span<const Kept> keeps) const {
     if (std::ranges::any_of(keeps, [&](const Kept& k) { return is_it(k) && is_rounded(k); }))
       continue;
     const bool exact = std::ranges::any_of(keeps, is_it);
-    throw SettingError("`cache-dtype` rounds '", part, "', which the model ",
-                       exact ? "keeps as computed" : "does not keep", "; ",
+    throw SettingError("`cache-dtype` rounds '{}', which the model {}; {}", part,
+                       exact ? "keeps as computed" : "does not keep",
                        known.empty() ? "states are never rounded, and it keeps nothing else"
                                      : "its parts are " + joined(known));
   }

@@ -54,7 +54,7 @@ Observed observe(AttentionPlan plan, Index before = 0, Index tokens = 1, Reads r
   const auto states = std::stable_partition(seen.keeps.begin(), seen.keeps.end(),
                                             [](const Kept& kept) { return !kept.per_sequence; });
   require_setting(!plan.shares() || (pass.reads_other && states == seen.keeps.begin()),
-                  "a layer of ", plan.kind().name, " cannot share the cache of another layer");
+                  "a layer of {} cannot share the cache of another layer", plan.kind().name);
   return seen;
 }
 

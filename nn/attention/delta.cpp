@@ -81,12 +81,13 @@ SettingList delta_settings() {
 
 void check_delta(const AttentionPlan& plan) {
   const DeltaSizes s(plan);
-  require_setting(s.value_heads % s.key_heads == 0, "`key-heads` ", s.key_heads,
-                  " does not divide `value-heads` ", s.value_heads);
+  require_setting(s.value_heads % s.key_heads == 0,
+                  "`key-heads` {} does not divide `value-heads` {}", s.key_heads, s.value_heads);
   const std::string_view name = plan.kind().name;
-  require_setting(plan.window == 0, name,
-                  " has no `window`: it keeps a state instead of keys and values of tokens");
-  require_setting(plan.causal, name, " is recurrent and must be causal");
+  require_setting(plan.window == 0,
+                  "{} has no `window`: it keeps a state instead of keys and values of tokens",
+                  name);
+  require_setting(plan.causal, "{} is recurrent and must be causal", name);
 }
 
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {

@@ -81,8 +81,9 @@ SettingList index_settings(Index topk) {
 
 void require_index_width(const AttentionPlan& plan) {
   const Index width = plan.whole("index-head-dim"), rope_dim = plan.whole("rope-dim");
-  require_setting(width >= rope_dim, "`index-head-dim` ", width, " is less than the `rope-dim` ",
-                  rope_dim, " that RoPE rotates");
+  require_setting(width >= rope_dim,
+                  "`index-head-dim` {} is less than the `rope-dim` {} that RoPE rotates", width,
+                  rope_dim);
 }
 
 std::vector<std::string> index_notes(const AttentionPlan& plan, Index rows) {

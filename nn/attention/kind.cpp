@@ -30,7 +30,7 @@ void register_attention(const AttentionKind& kind) { registry().add(kind); }
 
 const AttentionKind& attention_kind(std::string_view name) {
   if (const AttentionKind* const kind = registry().find(name)) return *kind;
-  throw ShapeError("unknown attention '", name, "'; known are ",
+  throw ShapeError("unknown attention '{}'; known are {}", name,
                    joined(attention_kinds(), &AttentionKind::name));
 }
 
@@ -50,8 +50,8 @@ ScoreScale ScoreScale::parse(std::string_view text) {
   }
   double value = 0;
   if (parse_number(text, value) != std::errc{} || value <= 0) {
-    throw ShapeError("'", text,
-                     "' is not inv-sqrt, none, qk-norm, row-norm, length or a positive number");
+    throw ShapeError("'{}' is not inv-sqrt, none, qk-norm, row-norm, length or a positive number",
+                     text);
   }
   return {Kind::number, value};
 }
@@ -64,7 +64,7 @@ CanonPlaces CanonPlaces::parse(std::string_view text) {
   }
   // A letter that is no place, or that is there twice, makes the text longer.
   if (text.empty() || text.size() != places.letters.size())
-    throw ShapeError("'", text, "' is not off or letters of A, B, C and D, each once");
+    throw ShapeError("'{}' is not off or letters of A, B, C and D, each once", text);
   return places;
 }
 
@@ -90,8 +90,9 @@ constexpr Named<RotaryLayout> kRotaryLayouts[] = {{"half", RotaryLayout::half},
 
 nlohmann::json width_of_head(const Given& values, Index factor) {
   const Index heads = values.whole("heads"), dim = values.whole("dim");
-  require_setting(dim % heads == 0, "`heads` ", heads, " does not divide `dim` ", dim,
-                  "; change one of them or give `head-dim`");
+  require_setting(dim % heads == 0,
+                  "`heads` {} does not divide `dim` {}; change one of them or give `head-dim`",
+                  heads, dim);
   return factor * (dim / heads);
 }
 
@@ -192,17 +193,18 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
   AttentionPlan plan(kind, common, place, settings);
   plan.rotary = plan.rotary && kind.rotates;
   if (plan.norm_epsilon == 0) plan.norm_epsilon = kind.norm_epsilon;
-  require_setting(kind.attends || !plan.sinks, "`sinks` are scores of a softmax, and ", kind.name,
-                  " has none; leave `sinks` off");
-  require_setting(kind.no_qk_norm.empty() || !plan.qk_norm, "`qk-norm` is not for ", kind.name,
-                  ": ", kind.no_qk_norm, "; leave `qk-norm` off");
-  require_setting(plan.score_cap == 0 || plan.score_scale.kind != ScoreScale::Kind::row_norm,
-                  "`score-cap` limits scores that `score-scale` row-norm keeps below 1; leave "
-                  "`score-cap` 0");
+  require_setting(kind.attends || !plan.sinks,
+                  "`sinks` are scores of a softmax, and {} has none; leave `sinks` off", kind.name);
+  require_setting(kind.no_qk_norm.empty() || !plan.qk_norm,
+                  "`qk-norm` is not for {}: {}; leave `qk-norm` off", kind.name, kind.no_qk_norm);
+  require_setting(
+      plan.score_cap == 0 || plan.score_scale.kind != ScoreScale::Kind::row_norm,
+      "`score-cap` limits scores that `score-scale` row-norm keeps below 1; leave `score-cap` 0");
   if (kind.check != nullptr) kind.check(plan);
   require_setting(plan.value_residual == 0 || values_to_mix(plan).has_value(),
-                  "`value-residual` mixes values of heads, which ", kind.name,
-                  " with these settings does not keep; leave `value-residual` 0");
+                  "`value-residual` mixes values of heads, which {} with these settings does not "
+                  "keep; leave `value-residual` 0",
+                  kind.name);
   require_setting(plan.causal || plan.canon == CanonPlaces{}, "`canon` layers are causal");
   return plan;
 }
@@ -214,21 +216,22 @@ std::vector<std::string_view> attention_forms(const AttentionPlan& plan) {
 void require_rotary_heads(const AttentionPlan& layer) {
   require_setting(
       !layer.rotary || layer.head_dim % 2 == 0,
-      "`positions` rope rotates pairs of dimensions and needs an even `head-dim`, which is ",
+      "`positions` rope rotates pairs of dimensions and needs an even `head-dim`, which is {}",
       layer.head_dim);
 }
 
 void require_rotary_part(const AttentionPlan& layer, Index rope_dim) {
-  require_setting(rope_dim <= layer.head_dim, "`rope-dim` ", rope_dim,
-                  " is more than a head's width, `head-dim` ", layer.head_dim);
-  require_setting(!layer.rotary || rope_dim % 2 == 0, "`rope-dim` must be even, is ", rope_dim);
+  require_setting(rope_dim <= layer.head_dim,
+                  "`rope-dim` {} is more than a head's width, `head-dim` {}", rope_dim,
+                  layer.head_dim);
+  require_setting(!layer.rotary || rope_dim % 2 == 0, "`rope-dim` must be even, is {}", rope_dim);
 }
 
 void require_divisor(std::string_view name, Index count, std::string_view whole_name, Index whole) {
   Index divisor = std::min(count, whole);
   while (whole % divisor != 0) --divisor;
-  require_setting(divisor == count, "`", name, "` ", count, " does not divide `", whole_name, "` ",
-                  whole, "; ", divisor, " does");
+  require_setting(divisor == count, "`{}` {} does not divide `{}` {}; {} does", name, count,
+                  whole_name, whole, divisor);
 }
 
 void require_kv_heads(const AttentionPlan& layer) {
@@ -255,9 +258,10 @@ Default twice_the_width() {
 Default half_of_heads() {
   return {"heads / 2", [](const Given& values) {
             const Index heads = values.whole("heads");
-            require_setting(heads % 2 == 0, "`attention` ", values.owner(),
-                            " has by default half as many KV heads as query heads, but `heads` ",
-                            heads, " is odd; give `kv-heads`");
+            require_setting(heads % 2 == 0,
+                            "`attention` {} has by default half as many KV heads as query heads, "
+                            "but `heads` {} is odd; give `kv-heads`",
+                            values.owner(), heads);
             return heads / 2;
           }};
 }

@@ -133,9 +133,10 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
 
 /// Throws ShapeError unless `condition` holds; `parts` of the message are texts and whole numbers.
 template <class... Parts>
-void require_setting(bool condition, const Parts&... parts) {
+void require_setting(bool condition, MessageFormat<std::type_identity_t<Parts>...> message,
+                     const Parts&... parts) {
   static_assert(!(std::is_floating_point_v<Parts> || ...));
-  if (!condition) throw ShapeError(parts...);
+  if (!condition) throw ShapeError(message, parts...);
 }
 
 /// Name of the form that rebuilds keys and values of all heads from the cache.

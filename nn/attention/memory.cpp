@@ -49,7 +49,7 @@ Index LayerCache::bytes() const {
 RowCache& LayerCache::find(std::string_view name, Per per) {
   const auto kept = std::ranges::find(keeps_, name, &Kept::name);
   require_setting(kept != keeps_.end() && kept->per_sequence == (per == Per::sequence),
-                  "the layer does not declare that it keeps '", name, "' per ",
+                  "the layer does not declare that it keeps '{}' per {}", name,
                   per == Per::sequence ? "sequence" : "token");
   return rows_[static_cast<std::size_t>(kept - keeps_.begin())];
 }
@@ -89,13 +89,13 @@ std::optional<Rows> Memory::find_shared(std::string_view name) const {
 
 Rows Memory::shared(std::string_view name) const {
   const std::optional<Rows> rows = find_shared(name);
-  require_setting(rows.has_value(), "the earlier layer kept no '", name, "' to share");
+  require_setting(rows.has_value(), "the earlier layer kept no '{}' to share", name);
   return *rows;
 }
 
 Rows Memory::keep(std::string_view name, Var x, Rounding rounding) {
-  require_setting(!shares_ || dry_ != nullptr, "a layer that shares keeps nothing, but it has '",
-                  name, "'");
+  require_setting(!shares_ || dry_ != nullptr, "a layer that shares keeps nothing, but it has '{}'",
+                  name);
   return *keep({.name = std::string(name),
                 .heads = x.shape()[2],
                 .width = x.shape()[3],
@@ -142,7 +142,7 @@ Rows Memory::store(const std::string& name, std::optional<Var> x, Index begin, I
 void Memory::write(std::string_view name, Var x, RowCache& rows, Index first, Index count) const {
   const Shape declared = {rows.sequences(), count, rows.heads(), rows.width()};
   if (x.shape() != declared) {
-    throw ShapeError("the rows '", name, "' are ", x.shape().text(), ", the layer declares ",
+    throw ShapeError("the rows '{}' are {}, the layer declares {}", name, x.shape().text(),
                      declared.text());
   }
   require_no_gradient(x);

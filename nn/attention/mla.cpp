@@ -258,15 +258,16 @@ SettingList settings() {
 
 void check(const AttentionPlan& c) {
   const MlaSizes s(c);
-  require_setting(s.kv_rank > 0, "`rope-dim` ", s.rope_dim,
-                  " leaves nothing for the default `kv-rank`, 2 `head-dim` - `rope-dim`; give "
-                  "`kv-rank` or lower `rope-dim`");
+  require_setting(s.kv_rank > 0,
+                  "`rope-dim` {} leaves nothing for the default `kv-rank`, 2 `head-dim` - "
+                  "`rope-dim`; give `kv-rank` or lower `rope-dim`",
+                  s.rope_dim);
   require_divisor("latents", s.latents, "heads", c.heads);
   require_divisor("latents", s.latents, "kv-rank", s.kv_rank);
-  require_setting(!c.rotary || s.rope_dim % 2 == 0, "`rope-dim` must be even, is ", s.rope_dim);
+  require_setting(!c.rotary || s.rope_dim % 2 == 0, "`rope-dim` must be even, is {}", s.rope_dim);
   if (!picks(c)) return;
   require_index_width(c);
-  require_setting(c.causal, c.kind().name, " picks tokens before the query and must be causal");
+  require_setting(c.causal, "{} picks tokens before the query and must be causal", c.kind().name);
 }
 
 }  // namespace

@@ -164,8 +164,8 @@ Setting compress_setting(Index block) {
 void check(const AttentionPlan& c) {
   require_rotary_part(c, c.whole("rope-dim"));
   require_divisor("o-groups", c.whole("o-groups"), "heads", c.heads);
-  require_setting(c.causal || !compresses(c), c.kind().name,
-                  " compresses tokens before the query and must be causal");
+  require_setting(c.causal || !compresses(c),
+                  "{} compresses tokens before the query and must be causal", c.kind().name);
   if (picks(c)) require_index_width(c);
 }
 

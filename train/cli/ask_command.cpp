@@ -93,7 +93,8 @@ Json answers_of(const CommandLine& line, const LoadedRun& run, const Given& give
   const Corpus corpus = load_eval_text(line, run, std::nullopt, "text");
   Json all = answers_to_stories(*run.model, corpus, given.whole("questions"));
   if (all.empty())
-    throw UsageError(corpus.name, " marks no answers to ask for; ask your own question by --text");
+    throw UsageError("{} marks no answers to ask for; ask your own question by --text",
+                     corpus.name);
   return all;
 }
 

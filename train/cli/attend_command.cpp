@@ -54,8 +54,8 @@ struct ShownLayer {
 std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, const ModelPlan& plan,
                                      Index only_layer, Index only_head) {
   if (only_layer > plan->layers) {
-    throw UsageError("--layer ", only_layer, ": the model has ", plan->layers,
-                     " layers; name one of them");
+    throw UsageError("--layer {}: the model has {} layers; name one of them", only_layer,
+                     plan->layers);
   }
   std::vector<ShownLayer> layers;
   bool any = false;
@@ -66,8 +66,8 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
     std::vector<HeadMap>& heads = maps[static_cast<std::size_t>(layer)];
     any = any || !heads.empty();
     if (!heads.empty() && only_head > std::ssize(heads)) {
-      throw UsageError("--head ", only_head, ": layer ", layer + 1, " has ", heads.size(),
-                       " heads; name one of them");
+      throw UsageError("--head {}: layer {} has {} heads; name one of them", only_head, layer + 1,
+                       heads.size());
     }
     for (Index head = 0; head < std::ssize(heads); ++head) {
       if (only_head == 0 || head + 1 == only_head)
@@ -75,9 +75,10 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
     }
   }
   if (!any) {
-    throw UsageError("there is no map: ", layers.front().attention,
-                     " has no scores, it keeps a state; name a run or a layer whose "
-                     "attention has scores");
+    throw UsageError(
+        "there is no map: {} has no scores, it keeps a state; name a run or a layer whose "
+        "attention has scores",
+        layers.front().attention);
   }
   return layers;
 }
@@ -178,8 +179,7 @@ int attend_command(const Call& call) {
   const CacheRounding rounding = read_rounding(given);
   if (rounding.all.recent > 0)
     throw UsageError(
-        "--cache-recent does not apply to maps, whose rows are rounded at once; "
-        "leave it out");
+        "--cache-recent does not apply to maps, whose rows are rounded at once; leave it out");
   const LoadedRun run = load_named_run(call);
   const std::vector<std::int32_t> tokens = prompt_of(line, run);
   const std::vector<ShownLayer> layers =

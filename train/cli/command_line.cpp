@@ -42,14 +42,14 @@ std::vector<std::string> CommandLine::all(std::string_view flag) const {
 
 std::string CommandLine::required(const std::string& flag, const std::string& remedy) const {
   if (get(flag).empty())
-    throw UsageError("--", flag, has(flag) ? " is empty; " : " is missing; ", remedy);
+    throw UsageError("--{}{}{}", flag, has(flag) ? " is empty; " : " is missing; ", remedy);
   return get(flag);
 }
 
 void CommandLine::refuse_beside(const std::string& other, const std::vector<std::string>& which,
                                 const std::string& why) const {
   for (const std::string& flag : which) {
-    if (has(flag) && has(other)) throw UsageError("--", flag, " does not go with --", other, why);
+    if (has(flag) && has(other)) throw UsageError("--{} does not go with --{}{}", flag, other, why);
   }
 }
 
@@ -57,7 +57,7 @@ void refuse_unread(const CommandLine& line, const SettingList& settings, const W
   for (const auto& [name, text] : line.given) {
     const Setting* const setting = find_setting(settings, name);
     const std::string reason = setting == nullptr ? "" : why(*setting, text);
-    if (!reason.empty()) throw UsageError("--", name, " ", reason);
+    if (!reason.empty()) throw UsageError("--{} {}", name, reason);
   }
 }
 
@@ -97,18 +97,18 @@ UsageError unknown_flag(const std::vector<std::string>& arguments, std::size_t a
     const std::string list = before.starts_with('-')
                                  ? ""
                                  : "; commas separate the values of a list: " + before + "," + word;
-    return UsageError("'", word, "' is not a flag", list, hint);
+    return UsageError("'{}' is not a flag{}{}", word, list, hint);
   }
   const std::string typed = word.substr(0, word.find('='));
   const std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
-  return UsageError("unknown flag ", typed, hint, suggestion(name, known, "--"));
+  return UsageError("unknown flag {}{}{}", typed, hint, suggestion(name, known, "--"));
 }
 
 }  // namespace
 
 void check_path(const std::string& flag, const std::string& path) {
-  if (path.empty()) throw UsageError("--", flag, " is empty; give a path, or leave it out");
-  if (!utf8::is_valid(path)) throw UsageError("--", flag, " must be UTF-8; name another path");
+  if (path.empty()) throw UsageError("--{} is empty; give a path, or leave it out", flag);
+  if (!utf8::is_valid(path)) throw UsageError("--{} must be UTF-8; name another path", flag);
 }
 
 namespace {
@@ -257,19 +257,19 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     const std::string& name = flag->name;
     std::string value = flag->bare;
     if (const std::size_t equals = word.find('='); equals != word.npos) {
-      if (!flag->takes_value) throw UsageError("--", name, " takes no value", hint);
+      if (!flag->takes_value) throw UsageError("--{} takes no value{}", name, hint);
       value = word.substr(equals + 1);
     } else if (flag->takes_value && (value.empty() || is_word(at + 1))) {
       if (++at == arguments.size())
-        throw UsageError("--", name, " has no value; give it one", hint);
+        throw UsageError("--{} has no value; give it one{}", name, hint);
       value = arguments[at];
       if (flag_in(value) != flags.end())
-        throw UsageError("--", name, " has no value before ", value, "; give it one, or write --",
-                         name, "=", value);
+        throw UsageError("--{} has no value before {}; give it one, or write --{}={}", name, value,
+                         name, value);
     }
     if (!flag->several && line.has(name)) {
-      if (!names_flag) throw UsageError("'", value, "' is a word too many", hint);
-      throw UsageError("--", name, " is given twice; give it once", hint);
+      if (!names_flag) throw UsageError("'{}' is a word too many{}", value, hint);
+      throw UsageError("--{} is given twice; give it once{}", name, hint);
     }
     line.given.emplace_back(name, value);
     while (flag->several && is_word(at + 1)) line.given.emplace_back(name, arguments[++at]);
@@ -278,7 +278,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   if (line.has("help")) {
     const std::string which = line.get("help");
     if (which != "usual" && which != "all")
-      throw UsageError("--help takes no value but all, is '", which, "'", hint);
+      throw UsageError("--help takes no value but all, is '{}'{}", which, hint);
     print_help(command, settings, flags, which == "all");
   }
   return line;
@@ -299,7 +299,7 @@ Format output_format(const CommandLine& line) {
   constexpr std::string_view kNames[] = {"text", "json", "csv", "markdown"};  // as Format
   const auto found = std::ranges::find(kNames, name);
   if (found == std::end(kNames))
-    throw UsageError("--format must be text, json, csv or markdown, is '", name, "'");
+    throw UsageError("--format must be text, json, csv or markdown, is '{}'", name);
   return static_cast<Format>(found - std::begin(kNames));
 }
 
@@ -328,7 +328,7 @@ void put_flags(const CommandLine& line, Given& given) {
   given.put("attention", *attention);
   for (const auto& [name, text] : line.given) {
     if (is_other(name) && given.values()[name] != before[name])
-      throw UsageError("--", name, " ", changes_nothing(name, text, "--attention " + *attention));
+      throw UsageError("--{} {}", name, changes_nothing(name, text, "--attention " + *attention));
   }
 }
 

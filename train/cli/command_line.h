@@ -78,7 +78,7 @@ auto named_by(const std::string& flag, const Body& body) {
   } catch (const DataError& error) {
     const std::string_view message = error.what();
     if (message.starts_with('`')) throw;
-    throw DataError("--", flag, ": ", message);
+    throw DataError("--{}: {}", flag, message);
   }
 }
 

@@ -32,7 +32,7 @@ std::string checked_attentions(std::string_view list) {
     parse_attention_specs(list);
     return std::string(list);
   } catch (const SettingError& error) {
-    throw SettingError("`", kControls ? "control" : "attention", "`: ", error.what());
+    throw SettingError("`{}`: {}", kControls ? "control" : "attention", error.what());
   }
 }
 
@@ -210,8 +210,8 @@ ComparisonResult run_comparison(const ComparisonPlan& plan, const RunOrders& ord
     throw InterruptedError(error.signal(),
                            std::string(error.what()) + "; continue with " + orders.command);
   } catch (const OtherRunError& error) {
-    throw DataError(error.what(),
-                    "; name another folder with --out, or add --force to train all runs again");
+    throw DataError("{}; name another folder with --out, or add --force to train all runs again",
+                    error.what());
   }
 }
 
@@ -227,8 +227,10 @@ void settle_stops(const Given& flags, const nlohmann::json& evaluations, Given& 
   }
   for (const char* stop : kStops) {
     if (flags.has(stop) && flags.number(stop) > 0) {
-      throw UsageError("--", stop, " ends runs at different steps, which --metric ",
-                       flags.text("metric"), " does not compare; take --metric steps");
+      throw UsageError(
+          "--{} ends runs at different steps, which --metric {} does not compare; take --metric "
+          "steps",
+          stop, flags.text("metric"));
     }
     common.put(stop, 0.0);
   }
@@ -240,8 +242,10 @@ Given common_settings(const CommandLine& line, const Given& flags) {
   common.put("data", kDefaultData);
   put_preset_or_config(line, common, [](const std::string&) { return true; });
   if (const std::string init = common.text("init"); !init.empty()) {
-    throw UsageError("--config ", line.get("config"), " has init ", headcount::quoted(init),
-                     ", but a comparison trains all models from random weights; take it out");
+    throw UsageError(
+        "--config {} has init {}, but a comparison trains all models from random weights; take it "
+        "out",
+        line.get("config"), headcount::quoted(init));
   }
   const nlohmann::json evaluations = common.get("eval-every");
   // An evaluation or a checkpoint takes as long as many steps, and runs of seconds need none before

@@ -44,7 +44,7 @@ nlohmann::json read_config(const std::string& path) {
     const fs::path file = file_of(path);
     std::error_code error;
     if (fs::file_size(file, error) > kMostBytes && !error)
-      throw DataError(file.string(), " has more than 16 MiB and is no config.json");
+      throw DataError("{} has more than 16 MiB and is no config.json", file.string());
     text = read_file(file.string());
   }
   if (text.size() > kMostBytes) throw DataError("standard input is no config.json: over 16 MiB");

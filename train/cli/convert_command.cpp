@@ -95,7 +95,7 @@ std::string text_of(const Json& result, const std::string& data) {
 }
 
 [[noreturn]] void refuse_old(const fs::path& out) {
-  throw UsageError("--out ", out.string(), " is there already; name a new folder");
+  throw UsageError("--out {} is there already; name a new folder", out.string());
 }
 
 // Writes the model under a name that no other process uses, then renames it: if two processes name

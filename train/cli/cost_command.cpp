@@ -161,7 +161,7 @@ SettingList cost_settings() {
 CostAnswer costs_of_attentions(const Call& call) {
   const CommandLine& line = call.line;
   for (const char* flag : {"as", "batch", "memory", "shards"})
-    if (line.has(flag)) throw UsageError("--", flag, " goes with --config");
+    if (line.has(flag)) throw UsageError("--{} goes with --config", flag);
   Given given(call.settings);
   if (line.has("preset")) given.put(known_model(line.get("preset")).settings);
   if (line.has("from")) {

@@ -21,9 +21,10 @@ SettingList data_settings() {
 
 const BuiltInCorpus& corpus_named(const std::string& name) {
   if (const BuiltInCorpus* const corpus = find_built_in(name)) return *corpus;
-  throw UsageError(name.empty() ? "data needs the name of a built-in text"
+  throw UsageError("{}; name one of {}",
+                   name.empty() ? "data needs the name of a built-in text"
                                 : headcount::quoted(name) + " is no built-in text",
-                   "; name one of ", joined(built_in_corpora(), &BuiltInCorpus::name));
+                   joined(built_in_corpora(), &BuiltInCorpus::name));
 }
 
 int data_command(const Call& call) {

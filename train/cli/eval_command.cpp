@@ -38,8 +38,8 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
   const ModelPlan& plan = model.plan();
   const auto attends = [](const AttentionPlan& a) { return a.kind().attends; };
   if (line.has("attention-stats") && std::ranges::none_of(plan->cycle, attends))
-    throw UsageError("--attention-stats does not apply to ", line.get("from"),
-                     ", whose attention is ", plan->attention, "; leave it out");
+    throw UsageError("--attention-stats does not apply to {}, whose attention is {}; leave it out",
+                     line.get("from"), plan->attention);
 }
 
 // Throws UsageError if --logits would replace a file that eval did not write.
@@ -48,7 +48,7 @@ void check_logits_file(const std::string& path) {
   try {
     open_safetensors(path).at("logits");
   } catch (const DataError&) {
-    throw UsageError("--logits ", path, " is there and holds no logits; name another file");
+    throw UsageError("--logits {} is there and holds no logits; name another file", path);
   }
 }
 
@@ -92,8 +92,10 @@ LoadedRun load_run_with_window(const Call& call, const Given& given) {
   const ModelPlan& plan = run.model->plan();
   const Index window = given.whole("window");
   if (window > plan->context)
-    throw UsageError("--window ", window, " is more than the model's context, ", plan->context,
-                     ", which all tokens see without it; leave it out");
+    throw UsageError(
+        "--window {} is more than the model's context, {}, which all tokens see without it; leave "
+        "it out",
+        window, plan->context);
   const auto narrower = [&](const AttentionPlan& a) { return a.window > 0 && a.window < window; };
   if (std::ranges::any_of(plan->cycle, narrower))
     tell("`window` " + std::to_string(window) +

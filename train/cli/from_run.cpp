@@ -44,7 +44,7 @@ std::vector<std::int32_t> tokens_of(std::string_view bytes, const std::string& s
 
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
                                       const LoadedRun& run) {
-  if (text.empty()) throw UsageError("--", flag, " is empty; give at least one character");
+  if (text.empty()) throw UsageError("--{} is empty; give at least one character", flag);
   return named_by(flag, [&] { return tokens_of(text, "the text", run); });
 }
 
@@ -52,8 +52,8 @@ void require_room(const std::string& flag, std::span<const std::int32_t> tokens,
                   const LoadedRun& run, const char* or_else) {
   const Index context = run.model->plan()->context;
   if (std::ssize(tokens) > context)
-    throw UsageError("--", flag, " has ", tokens.size(), " characters, the context holds ", context,
-                     "; shorten it", or_else);
+    throw UsageError("--{} has {} characters, the context holds {}; shorten it{}", flag,
+                     tokens.size(), context, or_else);
 }
 
 std::string story_opening(const TrainOptions& options) {
@@ -86,15 +86,14 @@ Corpus load_file(const std::string& path, const LoadedRun& run, Index characters
   try {
     tokens = tokens_of(read_file(path), path, run);
   } catch (const DataError& error) {
-    throw DataError("--data ", path, ": ", error.what());
+    throw DataError("--data {}: {}", path, error.what());
   }
   const bool limited = characters > 0 && characters < std::ssize(tokens);
   if (limited) tokens.resize(characters);
   corpus.name = name_of(path, limited, tokens.size());
   if (tokens.size() < 2)
-    throw DataError("--data ", path,
-                    " has one character, and the first is not predicted; name a "
-                    "longer text");
+    throw DataError(
+        "--data {} has one character, and the first is not predicted; name a longer text", path);
   return corpus;
 }
 

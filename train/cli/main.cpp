@@ -43,7 +43,7 @@ const Command& command_named(const std::string& name) {
     if (command->help.name == name) return *command;
     known.push_back(command->help.name);
   }
-  throw UsageError("'", name, "' is no command of headcount; known are ", joined(known),
+  throw UsageError("'{}' is no command of headcount; known are {}{}", name, joined(known),
                    suggestion(name, known));
 }
 
@@ -79,7 +79,7 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   const Command& command = command_named(first);
   if (!command.shared && ranks.size() > 1)
-    throw UsageError("headcount ", first, " runs in one process; start it without mpirun");
+    throw UsageError("headcount {} runs in one process; start it without mpirun", first);
   return run_command(command, {arguments.begin() + 1, arguments.end()}, ranks);
 }
 

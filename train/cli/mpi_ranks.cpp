@@ -189,8 +189,10 @@ std::string mpi_text() {
 
 std::unique_ptr<Ranks> started_ranks() {
   if (const auto processes = launched_processes().value_or("1"); processes != "1") {
-    throw Error("this headcount was built without MPI and cannot share work with ", processes,
-                " processes; build it with -DHEADCOUNT_MPI=ON, or start it without mpirun or srun");
+    throw Error(
+        "this headcount was built without MPI and cannot share work with {} processes; build it "
+        "with -DHEADCOUNT_MPI=ON, or start it without mpirun or srun",
+        processes);
   }
   return std::make_unique<Ranks>();
 }

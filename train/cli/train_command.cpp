@@ -78,8 +78,9 @@ void require_outside(const TrainOptions& options, const std::string& out) {
     read.insert(read.end(), {{"data", options.data}, {"validation", options.corpus.validation}});
   for (const auto& [flag, path] : read) {
     if (lies_in(path, out))
-      throw UsageError("--", flag, " ", path, " lies in --out ", out,
-                       ", whose contents the new run would replace; name a new folder");
+      throw UsageError(
+          "--{} {} lies in --out {}, whose contents the new run would replace; name a new folder",
+          flag, path, out);
   }
 }
 
@@ -127,8 +128,8 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
           : std::pair(named_by("init", [&] { return initial_learner(options, corpus.vocabulary); }),
                       TrainingState{});
   if (options.steps > steps_before && state.position().stopped(options)) {
-    throw UsageError("--steps ", options.steps, ": --stop-after has ended the run in ", run,
-                     " at step ", state.step, "; begin a new run");
+    throw UsageError("--steps {}: --stop-after has ended the run in {} at step {}; begin a new run",
+                     options.steps, run, state.step);
   }
   adopt_vocabulary(corpus, learner.vocabulary);
   wait_for_all(ranks);  // what they read may be replaced now

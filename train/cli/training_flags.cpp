@@ -55,7 +55,7 @@ Given read_config(const CommandLine& line, const SettingList& known,
     if (config.has("attention") && is_another(config.text("attention")))
       return for_another_attention(config);
   } catch (const Error& error) {
-    throw DataError("--config ", path, ": ", error.what());
+    throw DataError("--config {}: {}", path, error.what());
   }
   return config;
 }
@@ -106,15 +106,15 @@ namespace {
 // would make a run of a comparison longer than its others.
 void check_comparison(const std::string& run, const TrainOptions& trained, Index steps) {
   if (is_there(std::filesystem::path(run) / kUnfinished))
-    throw UsageError("--resume ", run,
-                     ": a comparison has begun this run and goes on with it if its command is "
-                     "repeated; ",
-                     run, "/run.json has that command");
+    throw UsageError(
+        "--resume {}: a comparison has begun this run and goes on with it if its command is "
+        "repeated; {}/run.json has that command",
+        run, run);
   if (steps > trained.steps && is_there(std::filesystem::path(run) / kResult))
-    throw UsageError("--steps ", steps, ": the run in ", run,
-                     " belongs to a comparison, whose runs have one length; begin a new run with "
-                     "its weights by headcount train --init ",
-                     shell_word(run), " --data ", shell_word(trained.data), " --steps ", steps);
+    throw UsageError(
+        "--steps {}: the run in {} belongs to a comparison, whose runs have one length; begin a "
+        "new run with its weights by headcount train --init {} --data {} --steps {}",
+        steps, run, shell_word(run), shell_word(trained.data), steps);
 }
 
 }  // namespace
@@ -134,9 +134,8 @@ TrainOptions resumed_options(const CommandLine& line) {
     const nlohmann::json was = before.value(name, setting.standard.value),
                          is = now.value(name, setting.standard.value);
     if (was == is || (name == "steps" && options.steps > trained.steps)) continue;
-    throw UsageError("--", name, " is ", is.dump(), ", but the run in ", run, " has ",
-                     was.is_null() ? "none" : was.dump(),
-                     "; leave the flag out, or start a new run");
+    throw UsageError("--{} is {}, but the run in {} has {}; leave the flag out, or start a new run",
+                     name, is.dump(), run, was.is_null() ? "none" : was.dump());
   }
   check_comparison(run, trained, options.steps);
   return options;
@@ -236,8 +235,8 @@ void refuse_idle_words(const std::string& spec, const ResolvedModel& model) {
       const Setting& setting = *find_setting(attention_settings(), name);
       const std::string why = why_idle(setting, model, model.cycle[i]);
       if (!why.empty())
-        throw UsageError("--", name, " ", setting_text(value), " in ", spec, " ", as_flags(why),
-                         "; leave it out");
+        throw UsageError("--{} {} in {} {}; leave it out", name, setting_text(value), spec,
+                         as_flags(why));
     }
   }
 }

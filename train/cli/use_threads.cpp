@@ -35,8 +35,10 @@ void check_stacks() {
                  [&](Index task, int) { of_loops[static_cast<std::size_t>(task)] = own_stack(); });
   const std::size_t least = std::min({own, of_loops[0], of_loops[1]});
   if (least < kLeastStack) {
-    throw Error("threads have stacks of ", least >> 10,
-                " KB and need 512; unset OMP_STACKSIZE or set it to 1M, and see ulimit -s");
+    throw Error(
+        "threads have stacks of {} KB and need 512; unset OMP_STACKSIZE or set it to 1M, and see "
+        "ulimit -s",
+        least >> 10);
   }
 }
 

@@ -192,9 +192,10 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
   if (options.sweep) {
     const Index characters = std::ssize(corpus.train.tokens), tuning = characters / 10;
     if (tuning <= context || characters - tuning <= context) {
-      throw DataError("`sweep` chooses by the first tenth of the training text, which has ", tuning,
-                      " characters; a context of ", context,
-                      " needs more: give a longer text or a shorter context");
+      throw DataError(
+          "`sweep` chooses by the first tenth of the training text, which has {} characters; a "
+          "context of {} needs more: give a longer text or a shorter context",
+          tuning, context);
     }
     keep_for_tuning(corpus, tuning);
   }
@@ -211,8 +212,9 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
     models.push_back(variant.candidates.front().options.model);
   require_roundings(options.roundings, models);
   const Index characters = options.rounded_characters;
-  require_setting(characters == 0 || characters > context, "`cache-characters` ", characters,
-                  " must be more than `context`, ", context, ", or 0 for all");
+  require_setting(characters == 0 || characters > context,
+                  "`cache-characters` {} must be more than `context`, {}, or 0 for all", characters,
+                  context);
   return {std::move(options), std::move(variants), std::move(corpus), std::move(passage)};
 }
 

@@ -43,11 +43,12 @@ std::vector<double> losses_of(const LanguageModel& model, std::span<const std::i
 TextPart passage_to_read(const Corpus& corpus, Index number, Index context) {
   const Index length = std::min(context + 1, kLongest), count = passages(corpus, length);
   if (number > count) {
-    throw SettingError(
-        "`sample` is ", number, ", but the validation part of ", corpus.name, " has ", count,
-        corpus.validation.starts.empty() ? " stretches of " + std::to_string(length) + " characters"
-                                         : " stories",
-        "; give 1 to ", count);
+    throw SettingError("`sample` is {}, but the validation part of {} has {}{}; give 1 to {}",
+                       number, corpus.name, count,
+                       corpus.validation.starts.empty()
+                           ? " stretches of " + std::to_string(length) + " characters"
+                           : " stories",
+                       count);
   }
   return passage(corpus, number, length);
 }
@@ -77,8 +78,8 @@ Json read_passage(const std::filesystem::path& folder, const TextPart& passage,
   const LoadedRun run = load_run(folder.string());
   if (!(run.vocabulary == corpus.vocabulary))
     throw DataError(
-        folder.string(),
-        " has weights that were trained on a text with other characters; give that text");
+        "{} has weights that were trained on a text with other characters; give that text",
+        folder.string());
   const std::vector<double> of_tokens =
       losses_of(*run.model, passage.tokens,
                 {.distances = passage.distances, .hidden_answers = corpus.hidden_answers});

@@ -100,9 +100,9 @@ std::optional<RunResult> read_run_result(const RunPlan& run, const json& basis) 
       r.machine = start.machine + "; " + sharing;
     }
   } catch (const DataError& error) {
-    throw DataError(error.what(), "; remove ", run.folder.string(), " to train that run again");
+    throw DataError("{}; remove {} to train that run again", error.what(), run.folder.string());
   }
-  if (!other.empty()) throw OtherRunError(run.folder.string(), " holds a finished run ", other);
+  if (!other.empty()) throw OtherRunError("{} holds a finished run {}", run.folder.string(), other);
   return r;
 }
 
@@ -183,7 +183,7 @@ void require_same_run(const RunPlan& run, const json& basis) {
   } catch (const json::exception&) {
   }
   if (!other.empty())
-    throw OtherRunError(run.folder.string(), " is in use by another process for a run ", other);
+    throw OtherRunError("{} is in use by another process for a run {}", run.folder.string(), other);
 }
 
 }  // namespace headcount

@@ -102,7 +102,7 @@ void read_verdict(const Json& verdict, ComparisonResult& result) {
   const auto metric = verdict.at("metric").get<std::string>();
   const auto known = std::ranges::find(kMetrics, metric, &Named<Metric>::first);
   if (known == std::end(kMetrics))
-    throw DataError("its verdict has a metric unknown here, ", metric);
+    throw DataError("its verdict has a metric unknown here, {}", metric);
   question.metric = known->second;
   question.seeds = SeedRange::parse(verdict.at("seeds").get<std::string>());
   read_from(verdict, question);
@@ -172,7 +172,7 @@ ComparisonResult read_results(const nlohmann::ordered_json& json) {
   try {
     return comparison_of(json);
   } catch (const nlohmann::json::exception& error) {
-    throw DataError("it holds no results of a comparison: ", error.what());
+    throw DataError("it holds no results of a comparison: {}", error.what());
   }
 }
 

@@ -102,8 +102,7 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
   std::vector<CacheRounding> all;
   if (!given.has("cache-dtype")) {
     for (const Setting& setting : cache_settings()) {
-      if (given.has(setting.name))
-        throw SettingError("`", setting.name, "` goes with `cache-dtype`");
+      if (given.has(setting.name)) throw SettingError("`{}` goes with `cache-dtype`", setting.name);
     }
     return all;
   }
@@ -130,7 +129,7 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
   }
   for (const char* const name : {"cache-group", "cache-levels", "cache-recent"}) {
     if (given.has(name) && !read.contains(name))
-      throw SettingError("`", name, "` has no effect with `cache-dtype` ", types, "; leave it out");
+      throw SettingError("`{}` has no effect with `cache-dtype` {}; leave it out", name, types);
   }
   return all;
 }

@@ -43,9 +43,10 @@ std::string match_parameters(ModelPlan& model, Index wanted, Index vocabulary,
   model = with_width(std::max<Index>(
       1, width + std::lround(static_cast<double>(wanted - has) / static_cast<double>(per_unit))));
   const Index got = parameter_count(model, vocabulary);
-  require_setting(std::abs(got - wanted) * 200 <= wanted, "`match` params: no `ffn-dim` gives ",
-                  spec, " ", wanted, " parameters within 0.5 %; the nearest, ", model->ffn_dim,
-                  ", gives ", got);
+  require_setting(
+      std::abs(got - wanted) * 200 <= wanted,
+      "`match` params: no `ffn-dim` gives {} {} parameters within 0.5 %; the nearest, {}, gives {}",
+      spec, wanted, model->ffn_dim, got);
   if (model->ffn_dim == width) return "";
   return "ffn-dim " + std::to_string(model->ffn_dim);
 }
@@ -68,7 +69,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   const Index context = sizes.context;
   const Index wanted = (Count(per_token) * context).value();
   const auto refuse = [&](Index nearest, const std::string& how) {
-    throw SettingError("`match` kv=", per_token, ": ", spec.text, how,
+    throw SettingError("`match` kv={}: {}{}{}", per_token, spec.text, how,
                        nearest % context == 0
                            ? "; the nearest possible is kv=" + std::to_string(nearest / context)
                            : ", no whole number; leave " + spec.text + " out");
@@ -82,9 +83,10 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   }
   const std::string name = *open.begin();
   if (open.size() > 1)
-    throw SettingError("`match` kv=", per_token, ": ", spec.text, " leaves `", name, "` and `",
-                       *std::next(open.begin()),
-                       "` open; `match` can choose one of them, give the others");
+    throw SettingError(
+        "`match` kv={}: {} leaves `{}` and `{}` open; `match` can choose one of them, give the "
+        "others",
+        per_token, spec.text, name, *std::next(open.begin()));
   Index nearest = -1;
   std::string reason;  // why there is no nearest budget
   // The cost grows with the number, so none above `wanted` fits; with the number of tokens to a
@@ -112,7 +114,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
     }
     if (grows && bytes > wanted) break;
   }
-  if (nearest < 0) throw SettingError("`match` kv=", per_token, ": ", spec.text, ": ", reason);
+  if (nearest < 0) throw SettingError("`match` kv={}: {}: {}", per_token, spec.text, reason);
   refuse(nearest, " has no " + name + " with this many bytes per token");
   return "";
 }
@@ -134,8 +136,8 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
   const Setting* const setting = find_setting(training_settings(), sweep.setting);
   const std::string optimizer(variant.candidates.front().options.optimizer.kind->name);
   require_setting(setting->traits.scope != Scope::optimizer || setting->is_for(optimizer),
-                  "`sweep` ", sweep.setting, " changes nothing with `optimizer` ", optimizer,
-                  "; it is for ", joined(setting->only_for()));
+                  "`sweep` {} changes nothing with `optimizer` {}; it is for {}", sweep.setting,
+                  optimizer, joined(setting->only_for()));
   std::vector<nlohmann::json> seen;
   for (const Candidate& candidate : variant.candidates) {
     nlohmann::json settings = to_json(candidate.options);
@@ -150,8 +152,9 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
     } else if (seen.front().contains(sweep.setting)) {
       why = "for which `match` " + match.text() + " sets it";
     }
-    throw SettingError("`sweep` ", sweep.setting, " changes nothing for ", spec.text, ", ", why,
-                       "; leave ", spec.text, " out or sweep another setting");
+    throw SettingError(
+        "`sweep` {} changes nothing for {}, {}; leave {} out or sweep another setting",
+        sweep.setting, spec.text, why, spec.text);
   }
 }
 
@@ -165,11 +168,11 @@ Match Match::parse(std::string_view text) {
     try {
       return {Kind::cache_bytes, parse_value("match", bytes, text.substr(kCacheBudget.size()))};
     } catch (const SettingError&) {
-      throw SettingError("`match` kv=BYTES takes whole bytes from ", bytes.low, " to ", bytes.high,
-                         "; it is ", quoted(text));
+      throw SettingError("`match` kv=BYTES takes whole bytes from {} to {}; it is {}", bytes.low,
+                         bytes.high, quoted(text));
     }
   }
-  throw SettingError("`match` must be none, params or kv=BYTES; it is ", quoted(text));
+  throw SettingError("`match` must be none, params or kv=BYTES; it is {}", quoted(text));
 }
 
 std::string Match::text() const {
@@ -187,7 +190,7 @@ std::string Match::text() const {
 Sweep Sweep::parse(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
-    throw SettingError("`sweep` must be a setting with values, for example lr=3e-4,1e-3; it is ",
+    throw SettingError("`sweep` must be a setting with values, for example lr=3e-4,1e-3; it is {}",
                        quoted(text));
   }
   Sweep sweep{std::string(text.substr(0, equals)), {}};
@@ -195,8 +198,9 @@ Sweep Sweep::parse(std::string_view text) {
   const Setting* const setting = find_setting(training_settings(), name);
   const std::string why = why_not_swept(setting);
   if (!why.empty()) {
-    throw SettingError("`sweep` cannot vary '", name, "': ", why,
-                       "; take a setting of the model or the optimizer, such as lr");
+    throw SettingError(
+        "`sweep` cannot vary '{}': {}; take a setting of the model or the optimizer, such as lr",
+        name, why);
   }
   std::vector<nlohmann::json> values;
   for (const std::string_view value : split_text(text.substr(equals + 1), ',')) {
@@ -204,20 +208,19 @@ Sweep Sweep::parse(std::string_view text) {
       try {
         return setting->value(value);
       } catch (const SettingError& error) {
-        throw SettingError("`sweep`: ", error.what());
+        throw SettingError("`sweep`: {}", error.what());
       }
     }();
     const auto same = std::ranges::find(values, number);
     if (same != values.end()) {
-      throw SettingError("`sweep` ", name, " has one value twice: ",
-                         sweep.values[static_cast<std::size_t>(same - values.begin())], " and ",
-                         value);
+      throw SettingError("`sweep` {} has one value twice: {} and {}", name,
+                         sweep.values[static_cast<std::size_t>(same - values.begin())], value);
     }
     values.push_back(number);
     sweep.values.emplace_back(value);
   }
   if (sweep.values.size() < 2)
-    throw SettingError("`sweep` ", name, " has one value; give two or more");
+    throw SettingError("`sweep` {} has one value; give two or more", name);
   return sweep;
 }
 

@@ -24,8 +24,8 @@ constexpr double kShareOfLoss = 0.01, kShareOfControl = 0.25, kLeastNats = 0.001
 
 Index seed_count(std::string_view text) {
   if (text.find_first_not_of("0123456789") != std::string_view::npos)
-    throw SettingError("`seeds` must be a whole number or a range such as 3..20; ",
-                       headcount::quoted(text), " is neither");
+    throw SettingError("`seeds` must be a whole number or a range such as 3..20; {} is neither",
+                       headcount::quoted(text));
   return parse_value("seeds", WholeRange{1, 1000}, text);
 }
 
@@ -111,8 +111,9 @@ SeedRange SeedRange::parse(std::string_view text) {
   const SeedRange range{seed_count(text.substr(0, dots)), seed_count(text.substr(dots + 2))};
   if (range.first < 2 || range.last <= range.first) {
     throw SettingError(
-        "`seeds` ", text,
-        " must be a number or a range from 2 or more to a greater number, for example 3..20");
+        "`seeds` {} must be a number or a range from 2 or more to a greater number, for example "
+        "3..20",
+        text);
   }
   return range;
 }
@@ -125,22 +126,27 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
                         const Corpus& corpus) {
   const std::string& wanted = question.reference;
   if (!wanted.empty() && std::ranges::find(specs, wanted, &AttentionSpec::text) == specs.end())
-    throw SettingError("`reference` ", headcount::quoted(wanted),
-                       " is not among the compared attentions; name one of `attention`");
+    throw SettingError(
+        "`reference` {} is not among the compared attentions; name one of `attention`",
+        headcount::quoted(wanted));
   if (is_control(question, wanted))
-    throw SettingError("the reference, ", headcount::quoted(wanted),
-                       ", is a control, which must cost something; let `reference` name another");
+    throw SettingError(
+        "the reference, {}, is a control, which must cost something; let `reference` name another",
+        headcount::quoted(wanted));
   if (question.metric == Metric::answers && corpus.validation.distances.empty()) {
-    throw SettingError("`metric` answers: ", corpus.name,
-                       " marks no answers; leave `metric` out or take a built-in text");
+    throw SettingError(
+        "`metric` answers: {} marks no answers; leave `metric` out or take a built-in text",
+        corpus.name);
   }
   const SeedRange& seeds = question.seeds;
   if (question.intervals && seeds.last < 2)
-    throw SettingError("`seeds` ", seeds.text(),
-                       " gives no confidence intervals; give 2 or more, or `intervals` off");
+    throw SettingError(
+        "`seeds` {} gives no confidence intervals; give 2 or more, or `intervals` off",
+        seeds.text());
   if (!question.intervals && seeds.grows()) {
-    throw SettingError("`seeds` ", seeds.text(),
-                       " adds seeds until intervals decide; with `intervals` off give one number");
+    throw SettingError(
+        "`seeds` {} adds seeds until intervals decide; with `intervals` off give one number",
+        seeds.text());
   }
 }
 

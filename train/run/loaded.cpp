@@ -12,13 +12,14 @@ namespace headcount {
 
 TrainOptions read_run_options(const std::string& folder) {
   if (std::filesystem::path(folder) == find_checkpoint(folder)) {
-    throw DataError("'", folder,
-                    "' is a checkpoint, no run folder; name its run, or begin a new run with its "
-                    "weights by `init`");
+    throw DataError(
+        "'{}' is a checkpoint, no run folder; name its run, or begin a new run with its weights by "
+        "`init`",
+        folder);
   }
   const std::filesystem::path path = std::filesystem::path(folder) / "config.json";
   if (!is_there(path))
-    throw DataError("'", folder, "' is no run folder: it has no config.json; check the path");
+    throw DataError("'{}' is no run folder: it has no config.json; check the path", folder);
   return read_json(read_file(path), path.string(), [](const nlohmann::json& config) {
     return resolve_training(Given(training_settings(), recorded_settings(config)));
   });
@@ -41,9 +42,10 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
     if (text->empty()) continue;  // there is no validation file
     const std::string path = found(*text);
     if (!std::filesystem::exists(path, error)) {
-      throw DataError("the text of ", folder.string(), ", '", *text, "', is not here",
-                      directory.empty() ? "" : " and no longer in " + directory,
-                      "; bring it back, or start in the directory that has it");
+      throw DataError(
+          "the text of {}, '{}', is not here{}; bring it back, or start in the directory that has "
+          "it",
+          folder.string(), *text, directory.empty() ? "" : " and no longer in " + directory);
     }
     *text = path;
   }
@@ -61,10 +63,11 @@ void require_own_text(const Corpus& corpus, const std::filesystem::path& folder,
   const auto [was, validation_was] = hashes(trained_on);
   const auto [is, validation_is] = hashes(now);
   const bool same = was == is;
-  throw DataError(same ? "the validation file" : corpus.name,
-                  " is no longer the text of the run in ", folder.string(), ": its SHA-256 was ",
-                  same ? validation_was : was, ", it is now ", same ? validation_is : is,
-                  "; restore the old text", otherwise);
+  throw DataError(
+      "{} is no longer the text of the run in {}: its SHA-256 was {}, it is now {}; restore the "
+      "old text{}",
+      same ? "the validation file" : corpus.name, folder.string(), same ? validation_was : was,
+      same ? validation_is : is, otherwise);
 }
 
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest) {
@@ -78,30 +81,30 @@ std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path
 std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
   const std::filesystem::path newest = *find_checkpoint(folder);
   if (newest == folder)
-    throw DataError("'", folder.string(),
-                    "' is a checkpoint itself; name its run for the best one");
+    throw DataError("'{}' is a checkpoint itself; name its run for the best one", folder.string());
   std::vector<LoggedStep> steps = read_metrics(folder);
   std::erase_if(
       steps, [&](const LoggedStep& at) { return !is_there(checkpoint_of(folder, at.step.step)); });
   const Index step = best_of(steps).step;
   if (step == 0)
-    throw DataError("'", folder.string(), "' has no evaluated checkpoint yet; take the newest one");
+    throw DataError("'{}' has no evaluated checkpoint yet; take the newest one", folder.string());
   return checkpoint_of(folder, step);
 }
 
 std::filesystem::path require_checkpoint(const std::string& path) {
   if (const auto found = find_checkpoint(path)) return *found;
   if (!is_there(std::filesystem::path(path) / kRecord)) {
-    throw DataError("'", path,
-                    "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
-                    "model.safetensors; check the path");
+    throw DataError(
+        "'{}' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
+        "model.safetensors; check the path",
+        path);
   }
   const TrainOptions options = read_run_options(path);
   Index first = options.steps;
   for (const Index every : {options.checkpoint_every, options.eval_every}) {
     if (every > 0 && options.checkpoint_every > 0) first = std::min(first, every);
   }
-  throw DataError("'", path, "' has no checkpoint yet; its first comes at step ", first);
+  throw DataError("'{}' has no checkpoint yet; its first comes at step {}", path, first);
 }
 
 LoadedRun load_run(const std::string& path, bool best, NonFinite allowed) {
@@ -142,8 +145,8 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
                  (other.is_null() ? "nothing" : other.dump()) + " there";
   }
   if (different.empty()) return;
-  throw SettingError("the model of ", folder.string(), " differs: ", different,
-                     "; leave out the settings that contradict it");
+  throw SettingError("the model of {} differs: {}; leave out the settings that contradict it",
+                     folder.string(), different);
 }
 
 std::string init_note(const TrainOptions& options) {
@@ -176,8 +179,8 @@ Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& 
   require_same_model(checkpoint, options.model->settings, there->settings, use);
   if (options.model->settings != there->settings) {
     if (options.model->positions == Positions::learned && options.model->context > there->context) {
-      throw SettingError("`context` ", options.model->context, " is more than the ", there->context,
-                         " learned positions of ", checkpoint.string(), "; lower it");
+      throw SettingError("`context` {} is more than the {} learned positions of {}; lower it",
+                         options.model->context, there->context, checkpoint.string());
     }
     read.model = std::make_unique<LanguageModel>(options.model, *read.model);
   }
@@ -209,9 +212,10 @@ std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
   auto newest = load_newest(folder, load);
   TrainingState& state = newest.second;
   if (state.step > options.steps)
-    throw DataError(folder.string(), " has a checkpoint of step ", state.step,
-                    ", but its `steps` are ", options.steps,
-                    "; give config.json the number that it was trained with");
+    throw DataError(
+        "{} has a checkpoint of step {}, but its `steps` are {}; give config.json the number that "
+        "it was trained with",
+        folder.string(), state.step, options.steps);
   const std::vector<LoggedStep> steps = read_metrics(folder, state.step);
   state.best = best_of(steps);
   if (!steps.empty()) state.logged = steps.back();

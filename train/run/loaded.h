@@ -60,8 +60,8 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
       } catch (const Error&) {
         continue;
       }
-      throw OlderCheckpointError(error.what(), "; ", older.string(),
-                                 " is whole: to continue from it, remove ", newest.string());
+      throw OlderCheckpointError("{}; {} is whole: to continue from it, remove {}", error.what(),
+                                 older.string(), newest.string());
     }
     throw;
   }

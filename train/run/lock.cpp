@@ -71,12 +71,13 @@ FolderLock::FolderLock(fs::path folder, Holders holders) : folder_(std::move(fol
   file_ = opened(folder_ / kLockFile);
   if (locks_are_used && !is_locked(*file_, operation_of(holders))) {
     if (errno == EWOULDBLOCK) {
-      throw LockedError(folder_.string(), " is in use by ", holder(*file_),
-                        "; wait until that ends, or name another folder");
+      throw LockedError("{} is in use by {}; wait until that ends, or name another folder",
+                        folder_.string(), holder(*file_));
     }
-    throw Error("cannot lock ", folder_.string(), ": ", std::generic_category().message(errno),
-                "; this file system has no locks: name a folder on another one or, if no other "
-                "process writes to this one, set `lock` off");
+    throw Error(
+        "cannot lock {}: {}; this file system has no locks: name a folder on another one or, if no "
+        "other process writes to this one, set `lock` off",
+        folder_.string(), std::generic_category().message(errno));
   }
   // One name would be wrong where several processes hold the lock.
   const std::string text = holders == Holders::many ? "" : this_process();

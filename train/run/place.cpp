@@ -40,8 +40,8 @@ void require_no_others(const fs::path& path) {
   for (const fs::path& entry : entries_of(path)) {
     const std::string name = final_name(entry);
     if (name == kLockFile || std::ranges::count(kNames, name) > 0) continue;
-    throw SettingError("`out` ", path.string(), " has ", entry.filename().string(),
-                       ", which no run writes; move it away, or name a new folder");
+    throw SettingError("`out` {} has {}, which no run writes; move it away, or name a new folder",
+                       path.string(), entry.filename().string());
   }
 }
 
@@ -78,13 +78,13 @@ void check_place(const fs::path& path, EarlierRun earlier) {
   if (!fs::exists(path, error) || holds_nothing(path)) return;
   const std::string name = "`out` " + path.string() + " is not empty";
   if (!is_run(path)) {
-    throw SettingError(name, " and holds no run that `force` may replace; name a new folder");
+    throw SettingError("{} and holds no run that `force` may replace; name a new folder", name);
   }
   if (earlier == EarlierRun::replace) return require_no_others(path);
-  throw SettingError(name,
-                     "; name a new folder, add `force` to replace the run in it, or continue that "
-                     "run by `resume` ",
-                     shell_word(path.string()));
+  throw SettingError(
+      "{}; name a new folder, add `force` to replace the run in it, or continue that run by "
+      "`resume` {}",
+      name, shell_word(path.string()));
 }
 
 }  // namespace
@@ -127,10 +127,10 @@ void check_out_folder(const fs::path& path) {
   const std::string name = "`out` " + path.string();
   if (status.type() == fs::file_type::not_found) return;
   if (status.type() != fs::file_type::none) {
-    if (!fs::is_directory(status)) throw SettingError(name, " is a file; name a new folder");
+    if (!fs::is_directory(status)) throw SettingError("{} is a file; name a new folder", name);
     fs::directory_iterator(path, error);
   }
-  if (error) throw SettingError(name, " cannot be read: ", error.message(), "; name another");
+  if (error) throw SettingError("{} cannot be read: {}; name another", name, error.message());
 }
 
 void check_place_of_results(const fs::path& folder) {
@@ -143,8 +143,8 @@ void check_place_of_results(const fs::path& folder) {
   }
   for (const char* name : {"results.json", "report.html"}) {
     if (is_there(folder / name))
-      throw SettingError("`out` ", folder.string(), " has a ", name,
-                         " that no comparison wrote; name another folder");
+      throw SettingError("`out` {} has a {} that no comparison wrote; name another folder",
+                         folder.string(), name);
   }
 }
 

@@ -57,8 +57,8 @@ void write_training_state(const std::filesystem::path& folder, Index step,
     for (const Optimizer::Moment& moment : optimizer.moments()) {
       const std::span<const Real> numbers = moment.numbers.of({i});
       if (const auto wrong = non_finite(numbers))
-        throw NonFiniteError(moment.name, ".", parameters.name({i}), " ", *wrong,
-                             "; no checkpoint is saved");
+        throw NonFiniteError("{}.{} {}; no checkpoint is saved", moment.name, parameters.name({i}),
+                             *wrong);
       tensors.push_back({moment.name + "." + parameters.name({i}),
                          {std::ssize(numbers)},
                          kRealDtype,
@@ -79,7 +79,7 @@ Index read_training_state(const std::filesystem::path& folder, const ParameterSt
       const TensorView& tensor = file.at(moment.name + "." + parameters.name({i}));
       read_into(tensor, moment.numbers.of({i}));
       if (const auto wrong = non_finite(moment.numbers.of({i})))
-        throw DataError(tensor.source, ": ", tensor.name, " ", *wrong, "; take another checkpoint");
+        throw DataError("{}: {} {}; take another checkpoint", tensor.source, tensor.name, *wrong);
     }
   }
   const std::filesystem::path path = folder / kState;

@@ -44,7 +44,7 @@ Json read_run(const std::string& folder) {
   const fs::path path = folder;
   for (const char* file : {"config.json", "metrics.jsonl"}) {
     if (is_there(path / file)) continue;
-    throw DataError("'", folder, "' is no run folder: it has no ", file,
+    throw DataError("'{}' is no run folder: it has no {}{}", folder, file,
                     is_there(path / "results.json")
                         ? "; name the runs of that comparison, folders below " + folder + "/runs"
                         : "; name the folder of a training run");
@@ -53,10 +53,9 @@ Json read_run(const std::string& folder) {
   const RunRecord record = read_run_record(path);
   const std::vector<LoggedStep> steps = read_metrics(path);
   if (steps.empty())
-    throw DataError((path / "metrics.jsonl").string(),
-                    " has no whole line: no step of the run is recorded yet; continue it by "
-                    "`resume` ",
-                    shell_word(folder));
+    throw DataError(
+        "{} has no whole line: no step of the run is recorded yet; continue it by `resume` {}",
+        (path / "metrics.jsonl").string(), shell_word(folder));
   LoggedStep evaluated;  // the newest of these
   Json curve = Json::array();
   for (const LoggedStep& at : steps) {
@@ -85,7 +84,7 @@ void require_different(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::error_code error;
     if (!seen.insert(fs::weakly_canonical(folder, error)).second)
-      throw SettingError("`from` names the run in ", folder, " twice; name it once");
+      throw SettingError("`from` names the run in {} twice; name it once", folder);
   }
 }
 

@@ -56,8 +56,7 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohman
   const Index context = model.plan()->context, given = std::ssize(tokens);
   if (given == 0) throw DataError("the text is empty; type at least one character");
   if (given > context) {
-    throw DataError("the text has " + std::to_string(given) + " characters, the context holds " +
-                    std::to_string(context) + "; shorten it");
+    throw DataError("the text has {} characters, the context holds {}; shorten it", given, context);
   }
   const auto width = static_cast<std::size_t>(model.vocabulary());
   Decoder decoder(model, {.rounding = rounding});

@@ -61,7 +61,7 @@ Json reply_to(const nlohmann::json& request) {
   if (what == "judge") return headcount::page::judged(request);
   if (what == "cost") return headcount::page::model_cost_json(request);
   if (what == "open") return session().open(files_of(request), request.value("data", ""));
-  throw DataError("'do' is '" + what + "', which is no request");
+  throw DataError("'do' is '{}', which is no request", what);
 }
 
 Json reply_or_error(std::string_view request) {

@@ -105,7 +105,7 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
   const auto own = settings.find("text");
   const BuiltInCorpus* const built_in = find_built_in(options.data);
   if (built_in == nullptr && (own == settings.end() || !own->is_string()))
-    throw DataError("there is no text '" + options.data + "'; give one, or name a built-in one");
+    throw DataError("there is no text '{}'; give one, or name a built-in one", options.data);
   const CorpusOptions& corpus = options.corpus;
   const std::string& name = built_in != nullptr ? options.data : own->get_ref<const std::string&>();
   const std::string key = name + Json({corpus.own.values(), corpus.validation_characters,
@@ -124,10 +124,10 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
   const std::size_t validation = text->corpus.validation.tokens.size();
   if (own != settings.end() && std::cmp_less_equal(std::min(train, validation), context)) {
     const double needed = static_cast<double>(context + 1) / corpus.validation_fraction;
-    throw DataError("Your text has " + std::to_string(train + validation) +
-                    " characters; to read " + std::to_string(context) +
-                    " at once, a model needs about " + std::to_string(std::lround(needed)) +
-                    ". Paste more, or lower the context under Model and training.");
+    throw DataError(
+        "Your text has {} characters; to read {} at once, a model needs about {}. Paste more, or "
+        "lower the context under Model and training.",
+        train + validation, context, std::lround(needed));
   }
   require_longer(text->corpus, context);
   return text;
@@ -170,8 +170,7 @@ Json Session::step(Index steps) {
   model();
   if (!training_) {
     throw DataError(
-        "this model was opened from files and can be asked; start a training to train "
-        "a new one");
+        "this model was opened from files and can be asked; start a training to train a new one");
   }
   Trainer& trainer = *training_->trainer;
   const Index left = std::min(steps, training_->options.steps - trainer.steps_done());
@@ -224,7 +223,7 @@ Json Session::open(std::span<const File> files, std::string_view data) {
   }
   const auto content = [&](const std::string& name) {
     const auto found = std::ranges::find(files, name, &File::name);
-    if (found == files.end()) throw DataError("there is no ", name, " beside the weights; add it");
+    if (found == files.end()) throw DataError("there is no {} beside the weights; add it", name);
     return std::string(found->bytes);
   };
   Checkpoint opened = read_checkpoint(content, weights);
