@@ -55,12 +55,14 @@ TEST(ConfigCache, HasPublishedSizes) {
                                     {"deepseek-v3", 70'272},
                                     {"minimax-m2", 253'952},
                                     {"gpt-2-xl", 300 * 1024},
-                                    {"qwen3-235b-a22b", 192'512}})
+                                    {"qwen3-235b-a22b", 192'512},
+                                    {"step-3", 62'464}})
     EXPECT_EQ(2 * released_cache(name).per_token(), bytes) << name;
   for (const auto& [name, gibibytes] : {std::pair{"gpt-oss-20b", 3.003}, {"kimi-k2", 8.578}})
     EXPECT_NEAR(2.0 * static_cast<double>(released_cache(name).numbers(1 << 17).total().value()) /
                     (1 << 30),
                 gibibytes, 0.0005);
+  EXPECT_EQ(released_cache("deepseek-v4").numbers(1 << 12).windowed, Index{43} * 128 * 512);
 }
 
 TEST(ConfigCache, KeepsThreePartsApart) {
@@ -110,14 +112,14 @@ TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {
   }
 }
 
-std::string refusal(const json& config) {
+std::string config_refusal(const json& config) {
   return message_of<DataError>([&] { read_config_cache(config); }, "");
 }
 
 TEST(ConfigCache, IsNotGuessedForUnknownTypes) {
   json config = released_model("llama-3.1-8b").config;
   config["model_type"] = "my_llama";
-  EXPECT_NE(refusal(config), "");
+  EXPECT_NE(config_refusal(config), "");
   EXPECT_EQ(read_config_cache(config, "llama").per_token(), 65'536);
 }
 
@@ -129,10 +131,10 @@ TEST(ConfigCache, RefusesContradictionsAndNamesTheirKey) {
            {"layer_types": "full"}, {"hidden_size": false}, {"head_dim": 2147483647}])")) {
     json config = released_model("llama-3.1-8b").config;
     config.update(fault);
-    EXPECT_NE(refusal(config).find("'" + fault.begin().key() + "'"), std::string::npos)
-        << fault << ": " << refusal(config);
+    EXPECT_NE(config_refusal(config).find("'" + fault.begin().key() + "'"), std::string::npos)
+        << fault << ": " << config_refusal(config);
   }
-  EXPECT_NE(refusal(json::array()), "");
+  EXPECT_NE(config_refusal(json::array()), "");
 }
 
 }  // namespace

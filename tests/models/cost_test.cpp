@@ -216,7 +216,7 @@ const std::map<std::string, Number> kPublishedWeights = {
     {"deepseek-v4", Number{43} * 106'956'352 + 23 * 4'260'352 + 20 * 19'142'272},
     {"step-3", Number{61} * 169'347'072}};
 
-// ConfigCache compares the caches of configurations with those of transformers.
+// ConfigCache compares the caches of most configurations with those of transformers.
 TEST(KnownModels, HaveThePublishedWeightsAndTheCacheOfTheirConfiguration) {
   EXPECT_EQ(known_models().size(), kPublishedWeights.size());
   for (const ReleasedModel& model : known_models()) {

@@ -71,6 +71,20 @@ LanguageModel initialized(const nlohmann::json& settings) {
   return model;
 }
 
+TEST(Biases, StandBesideAllWeightsButThoseOfEmbeddings) {
+  LanguageModel model(plan_of({{"norm", "layer"},
+                               {"activation", "gelu"},
+                               {"positions", "learned"},
+                               {"tie-embeddings", "on"},
+                               {"bias", "on"}}),
+                      5);
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    const std::string& name = model.parameters().name({i});
+    if (!name.ends_with("weight") || name.find("embed") != name.npos) continue;
+    EXPECT_NO_THROW(model.parameters().find(name.substr(0, name.size() - 6) + "bias")) << name;
+  }
+}
+
 TEST(ModelLogits, AreCappedSoftly) {
   const nlohmann::json plain = {{"layers", 1}, {"dim", 16}};
   nlohmann::json capped = plain;

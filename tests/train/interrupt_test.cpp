@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -19,6 +20,15 @@ void catch_all() {
   // What runs the tests may ignore these.
   for (const int signal : {SIGHUP, SIGPIPE}) std::signal(signal, SIG_DFL);
   catch_interrupts([] { return now; });
+}
+
+TEST(Interrupt, IsTimedInMilliseconds) {
+  const auto clock = [] {
+    using namespace std::chrono;
+    return duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count();
+  };
+  const std::int64_t before = clock(), read = steady_milliseconds(), after = clock();
+  EXPECT_TRUE(before <= read && read <= after) << before << " " << read << " " << after;
 }
 
 // A handler leaves its frame on the stack of handlers: exits with 0 if that stack has changed.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "nn/kinds_with_scores.h"
 #include "nn/random_weights.h"

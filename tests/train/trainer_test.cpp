@@ -72,9 +72,16 @@ void expect_steps_of_one_batch(TrainOptions options, Index sequences) {
   }
 }
 
+std::size_t bytes_of_step(const TrainOptions& options) {
+  const Tokens tokens = tiny_tokens(200);
+  LanguageModel model = tiny_model(options);
+  return Trainer(model, options, tokens).step().bytes;
+}
+
 // Wide enough that weights and gradients are several chunks of a parallel loop.
 TEST(TrainerStep, InPassesAndShardsIsAStepOfTheWholeBatch) {
   TrainOptions options = tiny_options({{"dim", 24}});
+  const std::size_t bytes = bytes_of_step(options);
   expect_steps_of_one_batch(options, 4);
   options.accumulate = 3;
   expect_steps_of_one_batch(options, 12);
@@ -84,6 +91,7 @@ TEST(TrainerStep, InPassesAndShardsIsAStepOfTheWholeBatch) {
     options.accumulate = passes;
     expect_steps_of_one_batch(options, 130 * passes);
   }
+  EXPECT_GT(bytes_of_step(options), 4 * bytes) << "of all shards";
 }
 
 // Stories of eight 1s and eight 2s, of which a window sees a half.

@@ -117,6 +117,8 @@ TEST(HuggingFaceConfig, IsReadAsTransformersWritesIt) {
   const ModelPlan newer = read_hugging_face_config(config).model;
   EXPECT_EQ(newer->cycle.front().rope_theta, 1234);
   EXPECT_EQ(newer->attention, "mha");
+  config["num_key_value_heads"] = nullptr;
+  EXPECT_EQ(read_hugging_face_config(config).model->attention, "mha");
 }
 
 TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {

@@ -86,5 +86,12 @@ TEST(HuggingFaceTokenizer, OfAnotherProgramIsRefusedByTheKeyThatDiffers) {
   EXPECT_NE(tokenizer_refusal(json::array()), "accepted");
 }
 
+TEST(HuggingFaceTokenizerConfig, AddsNoTokenAndKnowsTheContext) {
+  const json config = hugging_face_tokenizer_config(64);
+  EXPECT_EQ(config["model_max_length"], 64);
+  EXPECT_EQ(config["add_bos_token"], false);
+  EXPECT_EQ(config["clean_up_tokenization_spaces"], false);
+}
+
 }  // namespace
 }  // namespace headcount

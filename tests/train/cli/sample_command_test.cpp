@@ -1,5 +1,4 @@
 // `headcount sample` as its users meet it: text, JSON, caches, and what it says to bad input.
-#include <algorithm>
 #include <set>
 
 #include "autograd/base/real.h"

@@ -185,6 +185,8 @@ TEST(ComparisonJson, OfEarlierVersionsIsRead) {
     const ComparisonResult read = read_results(json);
     // As text, in which costs of runs that did not learn are null.
     const Json again = Json::parse(comparison_json(read).dump());
+    const Json controls = json["verdict"].value("controls", Json::array());
+    EXPECT_EQ(again["verdict"].value("controls", Json::array()), controls) << entry.path();
     for (std::size_t i = 0; i < read.variants.size(); ++i) {
       for (const auto& [key, value] : json["variants"][i].items()) {
         if (key == "attention" || key == "pareto" || key.starts_with("decode"))

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import * as bits from "../../../train/view/bits.js";
 import { areasOf, cacheAreas, scaleOf } from "../../../train/view/cache_picture.js";
-import { chartsOf, costsOfLosses } from "../../../train/view/charts.js";
+import { chartsOf } from "../../../train/view/charts.js";
 import { costCharts } from "../../../train/view/cost.js";
 import { kWeightShades, shadedText } from "../../../train/view/passage.js";
-import { axisOf, escaped, forest, movedApart } from "../../../train/view/plot.js";
+import { axisOf, escaped, movedApart } from "../../../train/view/plot.js";
 import { comparisonParts, runCharts, runsParts, runsText } from "../../../train/view/report.js";
 import * as statistics from "../../../train/view/statistics.js";
 import * as tables from "../../../train/view/tables.js";
@@ -255,4 +255,10 @@ for (const [i, scheme] of schemesOf("plot").entries()) {
     seen.forEach((one, i) => seen.slice(0, i).forEach((other, k) => assert.ok(
       Math.hypot(...one.map((c, at) => c - other[at])) >= 0.05, `${colours[i]}, ${colours[k]}`)));
   }
+}
+// A run that did not learn takes more than all steps.
+{
+  const steps = kept("recall"), late = tables.variant(steps, "mqa");
+  [late.steps_to_learn[0], late.costs[0].cost] = [null, null];
+  assert.match(tables.stepsTable(steps, ["mqa"]), /\| 190 \(170 to > 1500\) \| 0 \(\S+ to more\)/);
 }
