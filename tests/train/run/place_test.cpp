@@ -67,6 +67,7 @@ std::string refusal(const fs::path& folder, const fs::path& closed) {
 TEST(Force, LeavesARunWholeWhoseCheckpointsItCannotRead) {
   const TrainFolder folder;
   folder.trained("--out run --quiet");
+  chmod((folder / "run" / kLockFile).c_str(), 0666);
   expect_parts(refusal(folder / "run", folder / "run/checkpoints"), {"run/checkpoints"});
   chmod((folder / "run/checkpoints").c_str(), 0755);
   for (const char* file :
