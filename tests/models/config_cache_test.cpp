@@ -112,14 +112,14 @@ TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {
   }
 }
 
-std::string config_refusal(const json& config) {
+std::string cache_refusal(const json& config) {
   return message_of<DataError>([&] { read_config_cache(config); }, "");
 }
 
 TEST(ConfigCache, IsNotGuessedForUnknownTypes) {
   json config = released_model("llama-3.1-8b").config;
   config["model_type"] = "my_llama";
-  EXPECT_NE(config_refusal(config), "");
+  EXPECT_NE(cache_refusal(config), "");
   EXPECT_EQ(read_config_cache(config, "llama").per_token(), 65'536);
 }
 
@@ -131,10 +131,10 @@ TEST(ConfigCache, RefusesContradictionsAndNamesTheirKey) {
            {"layer_types": "full"}, {"hidden_size": false}, {"head_dim": 2147483647}])")) {
     json config = released_model("llama-3.1-8b").config;
     config.update(fault);
-    EXPECT_NE(config_refusal(config).find("'" + fault.begin().key() + "'"), std::string::npos)
-        << fault << ": " << config_refusal(config);
+    EXPECT_NE(cache_refusal(config).find("'" + fault.begin().key() + "'"), std::string::npos)
+        << fault << ": " << cache_refusal(config);
   }
-  EXPECT_NE(config_refusal(json::array()), "");
+  EXPECT_NE(cache_refusal(json::array()), "");
 }
 
 }  // namespace
