@@ -14,7 +14,7 @@ namespace headcount {
 
 namespace {
 
-std::atomic<int> caught = 0;              // a handler sets it, threads of an evaluation read it
+std::atomic<int> caught = 0;              // a handler sets it, jobs of a comparison read it
 std::atomic<std::int64_t> caught_at = 0;  // milliseconds
 std::int64_t (*milliseconds)() = steady_milliseconds;
 static_assert(std::atomic<int>::is_always_lock_free &&

@@ -29,7 +29,7 @@ void catch_interrupts(std::int64_t (*clock_of_handlers)() = steady_milliseconds)
 
 /// The signal that asked training to stop, or 0. With HEADCOUNT_STOP_AT=STEP:SIGNAL in the
 /// environment, which tests set, the process first sends itself the signal with this number, once,
-/// after its step STEP, counted over all runs.
+/// at the first call after STEP - 1 steps of all runs: in training, that after step STEP.
 int interrupt_signal();
 /// The signal that asked any of `ranks` to stop, the same at all of them, or 0. Collective, called
 /// after each step.

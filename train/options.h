@@ -64,7 +64,7 @@ const SettingList& training_settings();
 CorpusOptions corpus_options(const Given& given);
 
 /// Training options from given settings and defaults. Throws ShapeError that names settings which
-/// contradict each other, and for a model whose configuration a checkpoint cannot express.
+/// contradict each other.
 TrainOptions resolve_training(const Given& given);
 
 /// The settings in a run's config.json, with those that versions of this program did not record

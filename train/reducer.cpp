@@ -42,6 +42,8 @@ void sum_over_ranks(Ranks& ranks, ParameterStore& parameters, Index shards,
     return numbers.subspan(static_cast<std::size_t>(begin),
                            static_cast<std::size_t>(std::min(kChunk, count - begin)));
   };
+  std::vector<std::span<Real>> others;
+  for (Gradients& shard : more) others.push_back(parameters.complete_gradients(shard));
   std::vector<Real> before(kChunk);
   const Index last = ranks.size() - 1, rank = ranks.rank();
   for (Index step = 0; step < chunks + 2 * last; ++step) {
@@ -62,7 +64,7 @@ void sum_over_ranks(Ranks& ranks, ParameterStore& parameters, Index shards,
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += numbers[i];
     };
     if (rank > 0 && shards > 0) add(before);
-    for (Gradients& shard : more) add(chunk_of(parameters.complete_gradients(shard), forward));
+    for (const std::span<Real> shard : others) add(chunk_of(shard, forward));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <fstream>
 #include <system_error>
 
@@ -36,7 +37,9 @@ std::string read_bytes(const std::filesystem::path& path) {
     throw DataError("{} is a folder; name a file in it", name);
   std::ifstream file(path, std::ios::binary);
   std::string content;
-  if (std::filesystem::is_regular_file(path)) content.reserve(std::filesystem::file_size(path));
+  std::error_code unknown;  // of a pipe
+  const std::uintmax_t size = std::filesystem::file_size(path, unknown);
+  if (!unknown) content.reserve(size);
   for (std::array<char, std::size_t{1} << 13> piece; file;) {
     file.read(piece.data(), std::ssize(piece));
     content.append(piece.data(), static_cast<std::size_t>(file.gcount()));

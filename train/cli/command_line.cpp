@@ -42,7 +42,7 @@ std::vector<std::string> CommandLine::all(std::string_view flag) const {
 
 std::string CommandLine::required(const std::string& flag, const std::string& remedy) const {
   if (get(flag).empty())
-    throw UsageError("--{}{}{}", flag, has(flag) ? " is empty; " : " is missing; ", remedy);
+    throw UsageError("--{} is {}; {}", flag, has(flag) ? "empty" : "missing", remedy);
   return get(flag);
 }
 

@@ -78,6 +78,8 @@ class MpiRanks : public Ranks {
   MpiRanks() {
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    if (provided < MPI_THREAD_FUNNELED)
+      throw Error("this MPI allows no threads in a process (MPI_THREAD_FUNNELED)");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     MPI_Comm_dup(MPI_COMM_WORLD, &ends_);

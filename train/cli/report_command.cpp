@@ -43,9 +43,13 @@ int report_command(const Call& call) {
     }
   }
   if (!folders.empty()) parts.push_back(runs_part(read_runs(folders)));
+  const bool for_programs = call.format == Format::json || call.format == Format::csv;
+  if (for_programs && parts.size() > 1) {
+    throw UsageError("--format {} prints one comparison, or runs; name fewer with --from",
+                     line.get("format"));
+  }
   if (page != out) make_folder(out);
   write_file_durably(page, report_page(parts));
-  const bool for_programs = call.format == Format::json || call.format == Format::csv;
   for (const ReportPart& part : parts) {
     std::cout << part.table(call.format, table_width(line));
     if (!for_programs && !part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';

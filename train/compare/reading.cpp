@@ -43,11 +43,11 @@ std::vector<double> losses_of(const LanguageModel& model, std::span<const std::i
 TextPart passage_to_read(const Corpus& corpus, Index number, Index context) {
   const Index length = std::min(context + 1, kLongest), count = passages(corpus, length);
   if (number > count) {
-    throw SettingError("`sample` is {}, but the validation part of {} has {}{}; give 1 to {}",
+    throw SettingError("`sample` is {}, but the validation part of {} has {} {}; give 1 to {}",
                        number, corpus.name, count,
                        corpus.validation.starts.empty()
-                           ? " stretches of " + std::to_string(length) + " characters"
-                           : " stories",
+                           ? "stretches of " + std::to_string(length) + " characters"
+                           : "stories",
                        count);
   }
   return passage(corpus, number, length);

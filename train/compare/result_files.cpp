@@ -14,7 +14,6 @@ namespace headcount {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using Json = nlohmann::ordered_json;
 
 namespace {
 

@@ -69,7 +69,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   const Index context = sizes.context;
   const Index wanted = (Count(per_token) * context).value();
   const auto refuse = [&](Index nearest, const std::string& how) {
-    throw SettingError("`match` kv={}: {}{}{}", per_token, spec.text, how,
+    throw SettingError("`match` kv={}: {} {}{}", per_token, spec.text, how,
                        nearest % context == 0
                            ? "; the nearest possible is kv=" + std::to_string(nearest / context)
                            : ", no whole number; leave " + spec.text + " out");
@@ -78,7 +78,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   if (open.empty()) {
     const Index bytes = cache_bytes(resolve_model(given));
     if (bytes != wanted)
-      refuse(bytes, " keeps " + per_token_text(bytes, context) + " bytes per token");
+      refuse(bytes, "keeps " + per_token_text(bytes, context) + " bytes per token");
     return "";
   }
   const std::string name = *open.begin();
@@ -115,7 +115,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
     if (grows && bytes > wanted) break;
   }
   if (nearest < 0) throw SettingError("`match` kv={}: {}: {}", per_token, spec.text, reason);
-  refuse(nearest, " has no " + name + " with this many bytes per token");
+  refuse(nearest, "has no " + name + " with this many bytes per token");
   return "";
 }
 

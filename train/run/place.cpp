@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Name without the marks of a staging folder, which a crash may leave: "step-7" for "step-7" and
-// for ".step-7.partial". See models/checkpoint/durable.h.
+// Name without the marks of a staging file, which a crash may leave: "run.json" for "run.json" and
+// for ".run.json.partial". See models/checkpoint/durable.h.
 std::string final_name(const fs::path& path) {
   constexpr std::string_view kPartial = ".partial";
   const std::string name = path.filename();

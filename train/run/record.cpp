@@ -2,12 +2,9 @@
 
 #include <utf8.h>
 
-#include <nlohmann/json.hpp>
-
 #include "autograd/base/files.h"
 #include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
-#include "train/fields.h"
 #include "train/run/provenance.h"
 
 namespace headcount {

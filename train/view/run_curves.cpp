@@ -44,10 +44,10 @@ Json read_run(const std::string& folder) {
   const fs::path path = folder;
   for (const char* file : {"config.json", "metrics.jsonl"}) {
     if (is_there(path / file)) continue;
-    throw DataError("'{}' is no run folder: it has no {}{}", folder, file,
+    throw DataError("'{}' is no run folder: it has no {}; {}", folder, file,
                     is_there(path / "results.json")
-                        ? "; name the runs of that comparison, folders below " + folder + "/runs"
-                        : "; name the folder of a training run");
+                        ? "name the runs of that comparison, folders below " + folder + "/runs"
+                        : "name the folder of a training run");
   }
   const TrainOptions options = read_run_options(folder);
   const RunRecord record = read_run_record(path);

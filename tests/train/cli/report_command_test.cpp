@@ -102,6 +102,8 @@ TEST_F(ReportCommand, ShowsResultsOfEarlierVersionsBesideRuns) {
                {"<h2>Training run: a</h2>", "<h2>13 attentions compared</h2>",
                 "<strong>Verdict:</strong> mqa is enough", "502 B of KV cache"});
   expect_parts(text(kept + "mqar_bytes.json --format csv"), {"attention,", "\nmqa,"});
+  expect_refusal(kUsage, kept + "mqar_bytes.json a --format csv",
+                 {"--format csv prints one comparison, or runs"});
 }
 
 TEST_F(ReportCommand, NothingThatARunIsCalledEndsItsScript) {
