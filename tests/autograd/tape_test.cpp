@@ -97,7 +97,7 @@ TEST(Trap, NamesTheOpAndShapesOfANonFiniteValueAndGradient) {
   EXPECT_EQ(message_of<NonFiniteError>([&] { a / b; }),
             "op divide ([2, 3], [2, 3]) -> [2, 3], node 2: the value is inf at element 4");
   ParameterStore store;
-  constexpr double kTiny = std::numeric_limits<Real>::min();  // its square is 0
+  constexpr auto kTiny = static_cast<double>(std::numeric_limits<Real>::min());  // its square is 0
   const ParameterId id = store.add("b", {2}, {Initializer::Kind::constant, kTiny, 0});
   store.allocate();
   store.initialize(1);

@@ -113,7 +113,7 @@ TEST(SharedTraining, GivesTheBitsOfOneProcess) {
     SCOPED_TRACE(settings.dump());
     const TrainOptions options = shared_options(settings);
     const TinyTraining one = train_tiny(options, kSharedVocabulary, alone(), true);
-    const auto work = [&](ThreadRanks& ranks) {
+    const auto work = [&, size = size](ThreadRanks& ranks) {
       TinyTraining result = train_tiny(options, kSharedVocabulary, ranks, true);
       EXPECT_GE(ranks.passes, options.steps * (3 + 2 * (size - 1))) << "three chunks or more";
       return result;
