@@ -111,17 +111,20 @@ TEST(CostTable, HasAGatesMatrixAndInMergedMlaTheOneThatExpandsValues) {
 }
 
 // A kind that does not fit is left out; the attention that was asked for is refused.
-TEST(CostTable, RefusesAPatternWithRowsThatGroupsDoNotDivide) {
-  const auto refusal = [](const char* cache) {
+TEST(CostTable, RefusesAPatternWithAPartThatARoundingDoesNotFit) {
+  const auto refusal = [](const char* attention, const char* cache) {
     CacheRounding rounding = CacheRounding::parse(cache);
     rounding.all.group = 8;
     return message_of([&] {
-      table_of({{"attention", "mqax16/mha"}, {"dim", 48}, {"heads", 4}}, 8, rounding);
+      table_of({{"attention", attention}, {"dim", 48}, {"heads", 4}}, 8, rounding);
     });
   };
-  EXPECT_EQ(refusal("f16"), "no error");
-  EXPECT_EQ(refusal("int4"),
+  EXPECT_EQ(refusal("mqax16/mha", "f16"), "no error");
+  EXPECT_EQ(refusal("mqax16/mha", "int4"),
             "`cache-group` 8 does not divide the 12 numbers of a cached row; 6 does");
+  EXPECT_EQ(
+      refusal("mla/share", "v=int4"),
+      "`cache-dtype` rounds 'v', which the model does not keep; its parts are latent, rope_key");
 }
 
 // Costs of settings as config.json has them: parameters of attention and of Canon layers, and
