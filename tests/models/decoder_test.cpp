@@ -73,19 +73,23 @@ TEST_P(DecodingInDouble, OfRepeatedSequencesSharesOnePrefill) {
 }
 
 // Three chunks of each of two texts, of which the last is the longest and of an odd length.
+// Products of Eigen, in double, have the same bits for any number of rows. The logits of
+// fox2@6/share differ in their last bits.
 void expect_chunks_equal_all_at_once(const std::string& attention,
                                      std::initializer_list<CacheType> types) {
   constexpr Index kLength = 3 * kPrefillChunk + 69, kSequences = 2;
   Given config = decoder_config(attention);
   set(config, "context", kLength);
   const auto model = make_model(config);
+  const bool same_bits = kDouble && attention != "fox2@6/share";
   const std::vector<std::int32_t> tokens = some_tokens(kSequences * kLength);
   for (const CacheType type : types) {
     Decoder decoder(*model, {kSequences, type, {}});
     Tape tape(std::as_const(*model).parameters());
     std::vector<LayerCache> caches = model->make_caches({kSequences, kLength, type, {}});
     const auto at_once = model->decode(tape, tokens, kSequences, caches).value();
-    EXPECT_LE(difference(decoder.feed(tokens), at_once), kDecodingTolerance) << attention;
+    EXPECT_LE(difference(decoder.feed(tokens), at_once), same_bits ? 0 : kDecodingTolerance)
+        << attention;
   }
 }
 
@@ -158,13 +162,16 @@ Given config_with_combination(const std::string& attention, std::uint32_t combin
 }
 
 // Types of caches that round, and by how much the logits of these models, of sizes up to 2, may
-// change: a quarter more than was measured, in roundings of a number by bf16 and f16, of 1 / 256
-// and 1 / 2048 of itself at most, and of a row by int8, of 1 / 254 of its greatest number. By
-// arithmetic int8 may take 3.1 times as many: its error is 1 / sqrt(3) of half a step in the root
-// mean square, f16's 0.41 of its greatest over all mantissas, and the greatest of 6 to 24 normal
-// numbers is up to 2.2 times their root mean square.
-constexpr std::pair<CacheType, double> kRoundingTypes[] = {
-    {CacheType::bf16, 5.1 / 256}, {CacheType::f16, 5.1 / 2048}, {CacheType::int8, 13.1 / 254}};
+// change: a quarter more than was measured, in roundings of a number by f16 and bf16, which change
+// it by 1 / 2048 and 1 / 256 of itself at most, and of a row by int8, whose steps are 1 / 127 of
+// the row's greatest number. By arithmetic int8 may take 3.1 times as many: its error is 1 /
+// sqrt(3) of half a step in the root mean square, f16's 0.41 of its greatest over all mantissas,
+// and the greatest of 6 to 24 normal numbers is up to 2.2 times their root mean square.
+std::vector<std::pair<CacheType, double>> rounding_types(double of_number, double of_row) {
+  return {{CacheType::bf16, 1.25 * of_number / 256},
+          {CacheType::f16, 1.25 * of_number / 2048},
+          {CacheType::int8, 1.25 * of_row / 254}};
+}
 
 // Returns true if a cache of another type than Real rounds rows of the model: states are not.
 bool rounds_rows(const ModelPlan& model) {
@@ -185,11 +192,11 @@ bool picks(const ModelPlan& model) {
 // group sums in another way, though. In float a number between two that a cache can hold may then
 // be rounded to the other one, which is as far as rounding moves it at all. In double, sums differ
 // by so little that no number of these models is.
-void expect_little_change(const LanguageModel& model) {
+void expect_little_change(const LanguageModel& model, double of_number, double of_row) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
   const std::vector<Real> expected = forward(model, tokens, 1);
   const bool rounds = rounds_rows(model.plan());
-  for (const auto& [type, most] : kRoundingTypes) {
+  for (const auto& [type, most] : rounding_types(of_number, of_row)) {
     const double tolerance = rounds ? most : kDecodingTolerance;
     const std::vector<Real> one_by_one =
         decode(model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
@@ -214,7 +221,7 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
       Given config = decoder_config(GetParam());
       config.put(name, value);
       expect_every_form_equals_forward(config, GetParam());
-      expect_little_change(*make_model(config));
+      expect_little_change(*make_model(config), 4.1, 10.5);
     }
   }
 }
@@ -284,7 +291,7 @@ TEST_P(Decoding, OfRecentTokensIsExact) {
 }
 
 TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
-  expect_little_change(*make_model(decoder_config(GetParam())));
+  expect_little_change(*make_model(decoder_config(GetParam())), 3.1, 7.5);
 }
 
 std::vector<std::string> in_double(const std::vector<std::string>& attentions) {

@@ -99,10 +99,18 @@ Given settings_of(const json& config) {
   return given;
 }
 
-// Tolerance of losses, gradient norms and weights after some steps. Adam divides a gradient by its
-// own size: what was rounded in one that is nearly 0 moves its weight by a part of the learning
-// rate. At those sizes 7e-4 were reached.
-constexpr double kTrainingTolerance = kDouble ? 1e-8 : 1e-3;
+// Tolerance of weights after some steps. Adam divides a gradient by its own size: what was rounded
+// in one that is nearly 0 moves its weight by a part of the learning rate. At those sizes 7e-4 were
+// reached.
+constexpr double kWeightTolerance = kDouble ? 1e-8 : 1e-3;
+// Tolerance of losses and gradient norms on the way. In float two models differ by more: on
+// processors with other instructions 1.4e-4 and 2.2e-4 were measured.
+double training_tolerance(const std::string& fixture) {
+  if (kDouble) return 1e-8;
+  const bool small_gradients =
+      fixture == "pattern_shared_layers" || fixture == "pattern_delta_hybrid";
+  return small_gradients ? 1e-3 : 1e-4;
+}
 
 fs::path fixture_folder() {
   const char* folder = std::getenv("HEADCOUNT_FIXTURES");
@@ -311,6 +319,7 @@ void Reference::check_model() {
   const std::vector<double> norms = file_.at("grad_norms").to_doubles();
   const Index sequences = file_.at("tokens").shape[1];
   const std::size_t per_step = tokens.size() / losses.size();
+  const double tolerance = training_tolerance(GetParam());
   Tape tape(&parameters);
   for (std::size_t step = 0; step < losses.size(); ++step) {
     tape.reset();
@@ -320,16 +329,16 @@ void Reference::check_model() {
     const Var loss = cross_entropy(logits, std::span(targets).subspan(step * per_step, per_step));
     if (step == 0) expect_close(logits.value(), file_.at("logits0"), kOutputTolerance);
     SCOPED_TRACE("step " + std::to_string(step));
-    expect_close(static_cast<double>(loss.item()), losses[step], kTrainingTolerance);
+    expect_close(static_cast<double>(loss.item()), losses[step], tolerance);
     tape.backward(loss);
     if (step == 0) expect_parameters("dw.", "", parameters, true, kOutputTolerance);
     const double norm = sum_gradients(parameters);
-    expect_close(norm, norms[step], kTrainingTolerance);
+    expect_close(norm, norms[step], tolerance);
     adam.update(parameters, {.learning_rate = config_.at("learning_rate"),
                              .gradient_scale = clip_scale(norm, config_.at("grad_clip")),
                              .step = static_cast<Index>(step) + 1});
   }
-  expect_parameters("final.", "", parameters, false, kTrainingTolerance);
+  expect_parameters("final.", "", parameters, false, kWeightTolerance);
 }
 
 TEST_P(Reference, Matches) {
