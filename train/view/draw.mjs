@@ -6,8 +6,8 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { bitsByBytes, equalBytesTable, roundingTable } from "./bits.js";
 import { costsOfLosses, stepsAgainstCache } from "./charts.js";
 import { withStyle } from "./picture_file.mjs";
-import { answerTable, contextTable, costTable, lossTable, pairTable, positionTable, stepsTable,
-  studySection, sweepTable } from "./tables.js";
+import { answerTable, lossTable, pairTable, positionTable, stepsTable, studySection,
+  sweepTable } from "./tables.js";
 
 const folder = new URL("../../", import.meta.url), kResults = "tests/bench/results/";
 const read = (file) => readFileSync(new URL(file, folder), "utf8");
@@ -24,34 +24,19 @@ const kPictures = [
 // Tables of the findings: name, function of results, results.
 const kFindings = "train/compare/FINDINGS.md";
 const kTables = {
-  heads: [(r) => costTable(r, ["gqa2", "mqa", "mqax16", "mqax8"]), "shakespeare_heads"],
-  context: [contextTable, "shakespeare_heads"],
-  windows: [(r) => costTable(r, ["mha@32", "v4@32", "hca@32", "3*mqa@85/mqa"]),
-    "shakespeare_heads"],
-  layers: [(r) => pairTable(r, [["gqa2", "mha/share"], ["mqa", "gqa2/share"],
-    ["mqax16", "mqa/share"]]), "shakespeare_heads"],
-  rows: [(r) => pairTable(r, [["gqa2", "mha:tie-kv=on"], ["mqa", "gqa2:tie-kv=on"],
-    ["mqax16", "mqa:tie-kv=on"], ["v4x32", "mqa:tie-kv=on"]]), "shakespeare_heads"],
-  gates: [(r) => pairTable(r, [["fox2", "gqa2"], ["fox1", "mqa"], ["fox1x16", "mqax16"],
-    ["fox1x8", "mqax8"]]), "shakespeare_heads"],
-  bits: [(r) => roundingTable(r, ["int8", "int4", "int3", "int2", "int2 rotated"]), "bits_text"],
-  equalBytes: [(r) => equalBytesTable(r, [[["mqa", "int8"], ["gqa2", "int4"]],
-    [["gqa2", "int4"], ["mha", "int2 rotated"]], [["mqa", "bf16"], ["mha", "int4"]],
-    [["mqa", "int4"], ["gqa2", "int2 rotated"]], [["mqa", "int4"], ["mla48+16", "int4"]],
-    [["mqa", "int4"], ["v4", "int4 rotated"]]]),
+  shared: [(r) => pairTable(r, ["/share", ":tie-kv=on"].flatMap((how) =>
+    [["gqa2", "mha"], ["mqa", "gqa2"], ["mqax16", "mqa"]]
+      .map(([few, many]) => [few, many + how]))), "shakespeare_heads"],
+  bits: [(r) => roundingTable(r, ["int8", "int4", "int3", "int2 rotated"]), "bits_text"],
+  equalBytes: [(r) => equalBytesTable(r, [[["mqa", "bf16"], ["mha", "int4"]],
+    [["mqa", "int4"], ["gqa2", "int3 rotated"]], [["mqa", "int4"], ["mla48+16", "int4"]]]),
   "bits_text"],
-  convolutions: [(r) => pairTable(r, [["mha:canon=B", "mha"], ["mha:canon=ABCD", "mha"],
-    ["3*delta/mqa", "3*delta:conv-taps=1/mqa"], ["3*delta/mqa", "mha"]]), "shakespeare_canon"],
-  recall: [stepsTable, "recall_bytes"],
   shazeer: [(r) => pairTable(r, [["mqa", "mha"], ["mha@16", "mha"], ["mqa@16", "mha"],
     ["mhax16:heads=1", "mqa"], ["mhax8:heads=2", "mqa"], ["mhax4", "mqa"]]), "shazeer"],
-  staircase: [(r) => pairTable(r, [["gqa2", "mha"], ["mqax32", "gqa2"],
-    ["mqax32:rope-dim=8", "mqax32"], ["mla56+8:latent-norm=off", "mqax32:rope-dim=8"],
-    ["mla56+8", "mla56+8:latent-norm=off"], ["mla56+8:q-rank=32", "mla56+8"],
-    ["gqa2:qk-norm=on", "gqa2"], ["mla56+8:qk-norm=on", "mla56+8"], ["mla56+8", "gqa2"],
+  staircase: [(r) => pairTable(r, [["mqax32:rope-dim=8", "mqax32"],
+    ["mla56+8:latent-norm=off", "mqax32:rope-dim=8"], ["mla56+8:q-rank=32", "mla56+8"],
+    ["gqa2:qk-norm=on", "gqa2"], ["mla56+8", "gqa2"],
     ["mla56+8:qk-norm=on", "gqa2:qk-norm=on"]]), "staircase"],
-  queries: [(r) => pairTable(r, [4, 8, 16].flatMap((heads) => ["gqa2x8", "mqax8"].map((few) =>
-    [`${few}:heads=${heads}`, `gqa4x8:heads=${heads}`]))), "queries"],
 };
 
 // What rounding costs: types of all rows, and of parts.

@@ -46,16 +46,6 @@ export function lossTable(r, specs) {
   }));
 }
 
-// Costs of some attentions, with intervals of the pooled variance and of their own seeds.
-export function costTable(r, specs) {
-  const halves = pooledHalves(r), than = variant(r, r.verdict.reference);
-  return markdown(["attention", "bytes", `loss minus ${than.spec}`, "± by its seeds alone"],
-    variantsOf(r, specs).map((v) => [code(v.spec),
-      `${numberText(100 * v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token, 1)} %`,
-      estimateText({ mean: v.paired_difference_mean, half: halves(v.costs.length).each }),
-      numberText(estimate(pairedLosses(v, than)).half, 4)]));
-}
-
 // Differences of losses in stretches of the validation part, by means over the seeds of both.
 const stretchDifferences = (first, second) => first.losses_by_block[0].map((_, block) =>
   mean(paired(first, second, (v, i) => v.losses_by_block[i][block])));
@@ -114,15 +104,6 @@ export function positionTable(r, specs) {
     variantsOf(r, specs).map((v) => [code(v.spec), ...starts.map((from) => isReference(r, v)
       ? estimateText(estimate(lossesAt(v, from)), numberText)
       : estimateText(estimate(paired(v, than, (one, i) => lossAt(one, i, from)))))]));
-}
-
-// What context is worth to the reference: its loss at earlier positions minus that at the last.
-export function contextTable(r) {
-  const than = variant(r, r.verdict.reference);
-  const starts = than.losses_by_position[0].map(({ from }) => from), last = starts.at(-1);
-  return markdown(["tokens with a context of", `loss minus that of tokens from ${last} on`],
-    starts.slice(1, -1).map((from) => [`${from} to ${2 * from - 1}`, estimateText(estimate(
-      lossesAt(than, from).map((loss, i) => loss - lossesAt(than, last)[i])))]));
 }
 
 // Losses on held-out text, or steps to learn, at each value of a sweep; * marks the value taken.
