@@ -210,7 +210,17 @@ struct AttentionOptions {
   std::optional<PooledRows> pooled = {};
 };
 
-/// softmax(scale q k^T) v for each head:
+// Attention op by op, every tensor kept, to read and to compare with: q [B, T, H, d], keys
+// [B, S, G, d] and values [B, S, G, n]. Query head i reads KV head i / (H / G).
+
+/// Scores, factor q k^T, [B, H, T, S].
+Var plain_scores(Var q, Var keys, Real factor);
+/// Sums of the values by weights [B, H, T, S] -> [B, T, H, n].
+Var plain_sums(Var weights, Var values);
+/// softmax(factor q k^T) v -> [B, T, H, n]. Query t of T sees keys up to S - T + t.
+Var plain_attention(Var q, Var k, Var v, Real factor);
+
+/// The fused op: computes this, softmax(scale q k^T) v for each head, in tiles:
 ///     - q [B, T, H, Dk]
 ///     - keys in parts side by side, part p [B, S, G_p, D_p] with sum of D_p = Dk; scores are sums
 ///       over the parts
@@ -219,9 +229,9 @@ struct AttentionOptions {
 /// H is a multiple of each G. Query head i reads head i / (H / G) of a part: with G = H its own,
 /// with G = 1 the one that all share.
 ///
-/// Computed in tiles with a running maximum and sum, and recomputed in backward from both, which
-/// are saved: no T x S tensor is kept. Tiles that are hidden from all their queries are skipped.
-/// Dao et al., "FlashAttention" (2022); Ainslie et al., "GQA" (2023).
+/// Tiles have a running maximum and sum, and backward recomputes them from both, which are saved:
+/// no T x S tensor is kept. Tiles that are hidden from all their queries are skipped. Dao et al.,
+/// "FlashAttention" (2022); Ainslie et al., "GQA" (2023).
 ///
 /// Forget gates (Lin et al., "Forgetting transformer", 2025) are given as logs of single tokens: a
 /// score needs the difference of two of their running sums, which cancel. The op keeps these sums

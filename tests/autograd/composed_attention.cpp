@@ -1,5 +1,6 @@
 // programs: autograd gradcheck in_double
-// Attention as its formula reads, the rows that an indexer picks, and its loss.
+// What attention adds to the plain one: groups of rows, windows, masks, picks, other scales, caps,
+// gates, sinks, statistics. And the rows that an indexer picks, and its loss.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -36,25 +37,12 @@ bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, I
          reads(o.picked, b, t, s, queries);
 }
 
-// Columns of rows [B, S, G, n] as [B, H, S, width], head i a copy of head i / (H / G).
-Var of_all_heads(const Rows& rows, Index heads) {
-  const Shape s = rows.shape();
-  return gathered(rows.x(), {s[0], heads, s[1], s[3]},
-                  [=, first = rows.first(), group = heads / s[2]](const Position& p) {
-                    return Position{p[0], p[2], p[1] / group, first + p[3]};
-                  });
-}
-
 Var scaled_scores(Var raw, Var seen, const AttentionOptions& options) {
   if (options.row_scale == RowScale::one) return scale(raw, options.scale);
   // A query that sees nothing has norm and length 0; what it is divided by then plays no part.
-  const Var nothing = filled(*raw.tape, raw.shape().with_last(1), std::numeric_limits<Real>::min());
+  const Var nothing = filled(*raw.tape, raw.shape(), std::numeric_limits<Real>::min());
   const Var squares = options.row_scale == RowScale::inverse_norm ? raw * raw * seen : seen;
-  const Var ones = filled(*raw.tape, {raw.shape().last(), 1}, 1);
-  const Var sums =
-      reshape(matrix_product(reshape(squares, {raw.shape().rows(), raw.shape().last()}), ones),
-              raw.shape().with_last(1));
-  return scale(raw * seen, options.scale) / gathered(square_root(sums + nothing), raw.shape());
+  return scale(raw * seen, options.scale) / square_root(repeated_row_sums(squares) + nothing);
 }
 
 // The sum of the log gates [B, S, H, 1] up to each query less that up to each key, [B, H, T, S].
@@ -124,26 +112,24 @@ void tell(const AttentionOptions& o, Var weights, const Values& of_sinks) {
 
 Var composed_attention(Var q, std::span<const Rows> keys, const Rows& values,
                        const AttentionOptions& options) {
-  Tape& tape = *q.tape;
-  const Index heads = q.shape()[2];
-  std::optional<Var> k;  // [B, H, S, Dk]
-  for (const Rows& part : keys)
-    k = k ? concat(*k, of_all_heads(part, heads)) : of_all_heads(part, heads);
-  Var keys_t = transpose(*k, 2, 3), values_t = transpose(of_all_heads(values, heads), 2, 3);
-  if (options.pooled) {
-    keys_t = concat(keys_t, transpose(of_all_heads(options.pooled->keys, heads), 2, 3));
-    values_t = concat(values_t, transpose(of_all_heads(options.pooled->values, heads), 2, 3));
+  const auto read = [](const Rows& rows) { return columns(rows.x(), rows.first(), rows.width()); };
+  std::optional<Var> raw;  // [B, H, T, S]; the scores of pooled rows are more columns
+  for (Index first = 0; const Rows& part : keys) {
+    const Var of_part = plain_scores(columns(q, first, part.width()), read(part), 1);
+    raw = raw ? *raw + of_part : of_part;
+    first += part.width();
   }
-  const Var raw = matrix_product(transpose(q, 1, 2), keys_t);  // [B, H, T, S]
-  const Shape shape = raw.shape();
-  const Var seen = made(tape, shape, [&](const Position& p) {
+  const Index tokens = raw->shape().last();
+  if (options.pooled) raw = concat(*raw, plain_scores(q, read(options.pooled->keys), 1));
+  const Shape shape = raw->shape();
+  const Var seen = made(*q.tape, shape, [&](const Position& p) {
     return Real(sees(options, p[0], p[2], p[3], shape[2], shape[3]));
   });
-  Var scores = scaled_scores(raw, seen, options);
+  Var scores = scaled_scores(*raw, seen, options);
   if (options.cap > 0) scores = composed_soft_cap(scores, options.cap);
   if (options.log_gates != nullptr)
     scores = scores + gate_scores(options.log_gates->x(), options, shape);
-  Var shares = scores + scale(seen - filled(tape, shape, 1), Real{1e30});
+  Var shares = scores + scale(seen - filled(*q.tape, shape, 1), Real{1e30});
   // A sink is one more column of the softmax. Where nothing is seen the weights are uniform; the
   // product makes them 0.
   if (options.sinks) {
@@ -151,13 +137,14 @@ Var composed_attention(Var q, std::span<const Rows> keys, const Rows& values,
     shares = concat(shares, gathered(*options.sinks, shape.with_last(1), head));
   }
   const Var softmax_of_all = softmax(shares);
-  const Var weights = columns(softmax_of_all, 0, shape[3]) * seen;
+  const Var weights = columns(softmax_of_all, 0, shape.last()) * seen;
   Values of_sinks;
-  if (options.sinks) of_sinks = copy(columns(softmax_of_all, shape[3], 1).value());
+  if (options.sinks) of_sinks = copy(columns(softmax_of_all, shape.last(), 1).value());
   tell(options, weights, of_sinks);
-  return transpose(
-      matrix_product(dropout(weights, options.dropout.value_or(0)), transpose(values_t, 2, 3)), 1,
-      2);
+  const Var kept = dropout(weights, options.dropout.value_or(0));
+  const Var y = plain_sums(columns(kept, 0, tokens), read(values));
+  if (!options.pooled) return y;
+  return y + plain_sums(columns(kept, tokens, shape.last() - tokens), read(options.pooled->values));
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <rapidcheck.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 
 #include "autograd/any_attention.h"
@@ -74,6 +75,22 @@ void attentions_agree(Index shortest, Index longest) {
     return result;
   };
   agree(results(drawn.with(fused_attention)), results(drawn.with(composed_attention)));
+}
+
+// Twice as many query heads as KV heads, whole texts and the last tokens of one.
+TEST(PlainAttention, HasTheValuesAndGradientsOfTheFusedOp) {
+  for (const Index queries : {5, 2}) {
+    const auto inputs = normal_inputs(
+        "plain", std::array<Shape, 3>{{{2, queries, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8}}});
+    const Real factor = Real{1} / std::sqrt(Real{8});
+    const auto plain = [=](Tape&, Inputs x) { return plain_attention(x[0], x[1], x[2], factor); };
+    const auto fused = [=](Tape&, Inputs x) {
+      return attention(x[0], x[1], x[2], {.scale = factor});
+    };
+    EXPECT_LT(difference(evaluate(plain, inputs), evaluate(fused, inputs)),
+              sizeof(Real) == sizeof(double) ? 1e-14 : 1e-6)
+        << queries << " queries";
+  }
 }
 
 TEST(ComposedAttention, AnyOptionsAndShapes) {

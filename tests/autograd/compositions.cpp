@@ -55,18 +55,17 @@ Var row_sums(Var x) {
                         filled(*x.tape, {x.shape().last(), 1}, 1));
 }
 
-// The sum of each row in all of its elements.
-Var repeated_row_sums(Var x) {
-  const Shape rows = {x.shape().rows(), x.shape().last()};
-  return reshape(gathered(row_sums(x), rows), x.shape());
-}
-
 Var one_hot(Tape& tape, std::span<const std::int32_t> ids, Index classes) {
   return made(tape, {std::ssize(ids), classes},
               [&](const Position& p) { return Real(ids[static_cast<std::size_t>(p[2])] == p[3]); });
 }
 
 }  // namespace
+
+Var repeated_row_sums(Var x) {
+  const Shape rows = {x.shape().rows(), x.shape().last()};
+  return reshape(gathered(row_sums(x), rows), x.shape());
+}
 
 Var gathered(Var x, const Shape& shape, const Source& from) {
   Tape& tape = *x.tape;

@@ -28,6 +28,8 @@ Var gathered(
 /// A constant of this shape, element by element or all `value`.
 Var made(Tape& tape, const Shape& shape, const std::function<Real(const Position&)>& element);
 Var filled(Tape& tape, const Shape& shape, Real value);
+/// The sum of each row of x [..., n] in all of its elements.
+Var repeated_row_sums(Var x);
 
 // Elementwise functions that the engine has no op for.
 Var logarithm(Var x);
