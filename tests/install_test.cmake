@@ -1,6 +1,6 @@
-# Headcount as a library, for those who use it. Installs it into a new prefix, takes the library
-# program and its output from autograd/README.md, builds the program against the installed copy with
-# find_package(headcount), and compares what it prints. All installed headers compile there. As a
+# Headcount as a library, for those who use it. Installs it into a new prefix, takes the project, its
+# programs and their output from autograd/README.md, builds them against the installed copy with
+# find_package(headcount), and compares what they print. All installed headers compile there. As a
 # part of another project headcount leaves that one its choices.
 # Run as: cmake -D BUILD=... -D SOURCE=... -D WORK=... -P install_test.cmake
 file(REMOVE_RECURSE ${WORK})
@@ -12,22 +12,24 @@ endfunction()
 set(compiler -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
 
 file(READ ${SOURCE}/autograd/README.md readme)
-string(REGEX MATCH "```cpp\n([^`]*)```\n+```\n([^`]*)```" found "${readme}")
-if(NOT found)
-  message(FATAL_ERROR "autograd/README.md has no C++ program followed by its output")
+if(NOT readme MATCHES "```cmake\n([^`]*)```")
+  message(FATAL_ERROR "autograd/README.md has no CMake project")
 endif()
-set(expected "${CMAKE_MATCH_2}")
-file(WRITE ${WORK}/program/main.cpp "${CMAKE_MATCH_1}")
-file(WRITE ${WORK}/program/CMakeLists.txt [[
-cmake_minimum_required(VERSION 3.25)
-project(program LANGUAGES CXX)
-find_package(headcount REQUIRED)
-add_executable(program main.cpp)
-target_link_libraries(program PRIVATE headcount::headcount)
+file(WRITE ${WORK}/program/CMakeLists.txt "${CMAKE_MATCH_1}" [[
+add_executable(second second.cpp)
+target_link_libraries(second PRIVATE headcount::headcount)
 file(GLOB sources ${CMAKE_CURRENT_SOURCE_DIR}/headers/*.cpp)
 add_library(headers OBJECT ${sources})
 target_link_libraries(headers PRIVATE headcount::headcount)
 ]])
+foreach(program program second)
+  if(NOT readme MATCHES "```cpp\n([^`]*)```\n+```\n([^`]*)```(.*)")
+    message(FATAL_ERROR "autograd/README.md has not two C++ programs, each followed by its output")
+  endif()
+  file(WRITE ${WORK}/program/${program}.cpp "${CMAKE_MATCH_1}")
+  set(expected_of_${program} "${CMAKE_MATCH_2}")
+  set(readme "${CMAKE_MATCH_3}")
+endforeach()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 file(GLOB_RECURSE headers RELATIVE ${WORK}/prefix/include/headcount ${WORK}/prefix/include/headcount/*.h)
@@ -46,10 +48,14 @@ endforeach()
 run(${CMAKE_COMMAND} -S ${WORK}/program -B ${WORK}/build -D CMAKE_PREFIX_PATH=${WORK}/prefix
   ${compiler} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_BUILD_TYPE=Release)
 run(${CMAKE_COMMAND} --build ${WORK}/build --parallel 2)
-execute_process(COMMAND ${EMULATOR} ${WORK}/build/program OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
-if(NOT printed STREQUAL expected)
-  message(FATAL_ERROR "autograd/README.md shows\n${expected}\nthe program prints\n${printed}")
-endif()
+foreach(program program second)
+  execute_process(COMMAND ${EMULATOR} ${WORK}/build/${program} OUTPUT_VARIABLE printed
+    COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT printed STREQUAL expected_of_${program})
+    message(FATAL_ERROR
+      "autograd/README.md shows\n${expected_of_${program}}\nthe program prints\n${printed}")
+  endif()
+endforeach()
 
 run(${EMULATOR} ${WORK}/prefix/bin/headcount --version)
 

@@ -9,7 +9,7 @@ source train/install_packages.sh \
 
 echo "building ..." >&2
 cmake --preset release -DHEADCOUNT_TESTS=OFF >/dev/null
-cmake --build --preset release --target headcount_cli --parallel "$(nproc)" >/dev/null
+cmake --build --preset release --target headcount_cli lessons --parallel "$(nproc)" >/dev/null
 # The page that trains in a browser: beside the report, which then offers it.
 page=.build/page/headcount.html out=${DEMO_OUT:-runs/demo}
 if [ -e "$page" ]; then

@@ -29,20 +29,14 @@ const std::array<Sentence, 2> kSentences = {{
      {{{1.125, 0.875}, {0.609, 1.391}, {1.125, 0.875}, {1.999, 0.001}}}},
 }};
 
-// softmax(factor x x^T) x: rows [kWords, kWidth].
-Var attend(Var x, Real factor) {
-  const Var heads = reshape(x, {1, kWords, 1, kWidth});
-  AttentionOptions options;
-  options.scale = factor;
-  options.causal = false;
-  return reshape(attention(heads, heads, heads, options), {kWords, kWidth});
+// softmax(factor x x^T), [kWords, kWords]: how each word divides its attention.
+Var attention_weights(Var x, Real factor) {
+  return softmax(scale(matrix_product(x, transpose(x, 0, 1)), factor));
 }
 
 // How "it" divides its attention when the words are `x`.
 void print_weights(const char* when, const Sentence& sentence, Var x) {
-  const Var scores = matrix_product(x, transpose(x, 0, 1));
-  const Var weights = softmax(scale(scores, Real{0.5}));
-  const auto row = weights.value().subspan(2 * kWords, kWords);
+  const auto row = attention_weights(x, Real{0.5}).value().subspan(2 * kWords, kWords);
   std::printf("  %-7s it attends to", when);
   for (std::size_t i = 0; i < kWords; ++i)
     std::printf("  %s %.3f", sentence.words[i], static_cast<double>(row[i]));
@@ -60,8 +54,9 @@ void print_weights(const char* when, const Sentence& sentence, Var x) {
 void show(const Sentence& sentence) {
   Tape tape;
   const Var x = tape.constant({kWords, kWidth}, sentence.vectors);
-  const Var right = attend(x, Real{0.5});                  // softmax(Q K^T / sqrt(4)) V
-  const Var wrong = scale(attend(x, Real{1}), Real{0.5});  // softmax(Q K^T) V / sqrt(4)
+  // softmax(Q K^T / sqrt(4)) V, and softmax(Q K^T) V / sqrt(4)
+  const Var right = matrix_product(attention_weights(x, Real{0.5}), x);
+  const Var wrong = scale(matrix_product(attention_weights(x, Real{1}), x), Real{0.5});
   std::printf("%s, %s, %s, %s\n", sentence.words[0], sentence.words[1], sentence.words[2],
               sentence.words[3]);
   std::printf("  %-7s %-14s %-14s %s\n", "", "published", "true", "softmax(QK^T)V/sqrt(d)");

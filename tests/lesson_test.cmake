@@ -1,0 +1,15 @@
+# A lesson prints what the README of its folder shows below its command, and has at most LINES lines.
+# Run as: cmake -D NAME=... -D LINES=... -D PROGRAM=... -D FOLDER=... -P lesson_test.cmake
+file(READ ${FOLDER}/README.md readme)
+string(REGEX MATCH "\\$ \\.build/release/${NAME}\n([^`]*)```" found "${readme}")
+set(shown "${CMAKE_MATCH_1}")
+execute_process(COMMAND ${EMULATOR} ${PROGRAM} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+if(NOT found OR NOT printed STREQUAL shown)
+  message(FATAL_ERROR "${FOLDER}/README.md shows\n${shown}\n${NAME} prints\n${printed}")
+endif()
+file(READ ${FOLDER}/${NAME}.cpp source)
+string(REGEX REPLACE "[^\n]" "" line_ends "${source}")
+string(LENGTH "${line_ends}" lines)
+if(lines GREATER LINES)
+  message(FATAL_ERROR "${NAME}.cpp has ${lines} lines, more than ${LINES}")
+endif()
