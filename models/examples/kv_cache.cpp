@@ -1,5 +1,5 @@
-// A KV cache from nothing. A transformer of two layers writes a sentence three times: it computes
-// all tokens again for each new one, it keeps their keys and values, and by the library's Decoder.
+// A KV cache from nothing. Two layers of a transformer write a sentence three times: computing all
+// tokens again for each new one, keeping their keys and values, and in the library's Decoder.
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -76,13 +76,13 @@ int main() {
   std::string again = "w", kept = "w", decoded = "w";
   std::puts("tokens  multiply-adds for the next  with rows kept");
   for (std::size_t n = 1; n < sentence.size(); ++n) {
-    std::vector<Cache> forgotten = empty;
+    std::vector<Cache> forgotten = empty;  // 1: all tokens go through the model again
     for (const char token : again.substr(0, n - 1)) ours.next(token, forgotten);
     again += ours.next(again.back(), forgotten);
     const Index all = std::exchange(ours.multiply_adds, 0);
-    kept += ours.next(kept.back(), caches);
+    kept += ours.next(kept.back(), caches);  // 2: the last token alone
     const Index of_one = std::exchange(ours.multiply_adds, 0);
-    const std::int32_t token = decoded.back();
+    const std::int32_t token = decoded.back();  // 3: the same, by the library
     decoded += char(sample_token(decoder.feed({&token, 1}), {.temperature = 0}, 0));
     if (std::has_single_bit(n)) std::printf("%6zu  %26td  %14td\n", n, all, of_one);
   }

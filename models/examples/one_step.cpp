@@ -1,6 +1,6 @@
-// One step of training, and 199 more: from a sentence to a model that knows it. Text, tokens, a
-// model from the word gqa2, loss and gradient, Adam, and the sentence again from a KV cache.
-// `headcount train` takes the same step; around it are flags, evaluation, checkpoints and threads.
+// One step of training, and 99 more: text, tokens, a model from the word gqa2, loss and gradient,
+// Adam, and the text again from a KV cache. `headcount train` takes the same step; around it are
+// flags, batches, evaluation and checkpoints.
 #include <cmath>
 #include <cstdio>
 #include <span>
@@ -53,7 +53,7 @@ int main() {
   std::printf("a guess:  loss %.1f nats a token\n", std::log(double(vocabulary.size())));
 
   // A step. The forward pass records its ops on a tape; `backward` goes through them once, from the
-  // loss to the weights, and finds for each weight by how much the loss grows with it.
+  // loss to the weights, and finds for each weight how much the loss grows with it.
   Tape tape(&weights);
   Adam adam{ParameterNumbers(weights), ParameterNumbers(weights)};
   for (int step = 1; step <= 100; ++step) {
