@@ -26,9 +26,9 @@ std::vector<Page> pages() {
   std::vector<Page> all;
   for (const char* path :
        {"README.md", ".github/CONTRIBUTING.md", "autograd/README.md", "models/checkpoint/README.md",
-        "models/examples/README.md", "nn/attention/README.md", "tests/bench/README.md", "tests/bench/results/README.md",
-        "train/README.md", "train/compare/FINDINGS.md", "train/compare/README.md",
-        "train/page/README.md"})
+        "models/examples/README.md", "nn/attention/README.md", "tests/bench/README.md",
+        "tests/bench/results/README.md", "train/README.md", "train/compare/FINDINGS.md",
+        "train/compare/README.md", "train/page/README.md"})
     all.push_back({kRoot / path, file_contents(kRoot / path)});
   return all;
 }
