@@ -7,10 +7,11 @@
 #   recall_bytes steps to learn at the best of three rates: widths, latents, windows, states
 #   bits_text    caches of fewer bits, fewer heads or narrower ones, on a text
 #   bits_recall  the same in recall
+#   lookup       query heads by KV heads at equal bytes: QUESTION.md beside this
 # shazeer, staircase, queries and bits_text need --data TEXT, such as Tiny Shakespeare. A second call
 # continues the first.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,11s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,12s/^# //p' "$0" >&2; exit 2; }
 study=$1 folder=$2
 shift 2
 small="--preset shakespeare --layers 2 --dim 64 --context 64 --batch 16 --steps 1000
@@ -35,6 +36,7 @@ mqax8:heads=4,gqa4x8:heads=16,gqa2x8:heads=16,mqax8:heads=16" ;;
     --batch 16 --layers 2 --dim 64 --heads 4 --canon A --lr 3e-3 --steps 4000 --warmup 100
     --min-lr 1e-4 --decay cosine --eval-every 500 --eval-characters 8192 --stop-at-answers 0
     --metric answers --attention mha,gqa2,mqa,mla24+8,v4" ;;
+  lookup) exec node "${0%/*}/lookup_study.mjs" "$folder" ;;
   *) echo "$0: there is no study '$study'" >&2; exit 2 ;;
 esac
 given=" $* "

@@ -1,0 +1,84 @@
+// Runs of the study of query heads and KV heads on lookups, in the order of QUESTION.md.
+// Usage: train/compare/studies.sh lookup FOLDER
+// Each finished run is a line of FOLDER/runs.jsonl; a second call continues the first.
+import { spawnSync } from "node:child_process";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { bestRate, kCells, kPrimary, kRates, kSeeds, kTuningSeeds } from "../view/lookup_study.js";
+
+const folder = process.argv[2], file = `${folder}/runs.jsonl`;
+const program = process.env.HEADCOUNT ?? "headcount";
+mkdirSync(folder, { recursive: true });
+const read = () => existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean)
+  .map((line) => JSON.parse(line)) : [];
+const runs = read();
+
+const nameOf = (run) => JSON.stringify([run.task, run.side, run.heads, run.kv, run.width, run.extra,
+  run.lr, run.seed, run.cap]);
+
+// Trains a run unless it is there: `task` is the number of directions, 0 for squares.
+function train(run) {
+  run = { side: 5, extra: "", cap: 6000, ...run };
+  if (runs.some((other) => nameOf(other) === nameOf(run))) return;
+  const out = `${folder}/run`;
+  const flags = `train --data lookup --directions ${run.task} --side ${run.side} --attention gqa
+    --kv-heads ${run.kv} --heads ${run.heads} --head-dim ${run.width} ${run.extra} --lr ${run.lr}
+    --decay constant --steps ${run.cap} --eval-every ${run.task === 1 ? 10 : 25}
+    --eval-characters 8192 --checkpoint-every 0 --stop-at-answers 99 --seed ${run.seed}
+    --threads 1 --quiet --format json --force --out ${out}`;
+  const { status, stdout, stderr, error } =
+    spawnSync(program, flags.trim().split(/\s+/), { encoding: "utf8" });
+  if (status !== 0 && status !== 4) throw error ?? new Error(`${flags}\n${stderr}`);
+  const diverged = status === 4;
+  const result = diverged ? {} : JSON.parse(stdout);
+  const by = result.answers_by_direction ?? [];
+  const done = { ...run, params: result.params ?? null, learned: result.learned_at ?? null,
+    answers: result.val_answer_accuracy ?? null, loss: result.val_loss ?? null,
+    directions: by.map(({ asked, right }) => Number((right / asked).toFixed(3))) };
+  appendFileSync(file, JSON.stringify(done) + "\n");
+  runs.push(done);
+  rmSync(out, { recursive: true, force: true });
+}
+
+// The cell's own rate for a task: that of the fewest steps over the tuning seeds. Rates that lie at
+// an edge of those tried are tried beyond it.
+function tuned(task, cell) {
+  const rates = [...kRates];
+  for (;;) {
+    for (const seed of kTuningSeeds) for (const lr of rates) train({ task, ...cell, lr, seed });
+    const best = bestRate(runs, task, cell);
+    const lowest = Math.min(...rates), highest = Math.max(...rates);
+    if (best === lowest && lowest > 1e-4) rates.push(lowest / 2);
+    else if (best === highest && highest < 0.03) rates.push(highest * 2);
+    else return best;
+  }
+}
+const rateOf = (task, cell) => tuned(task === 0 ? 0 : 6, cell);
+
+// Fresh seeds of cells, seed by seed, so that a study that is cut short has pairs.
+function compare(task, cells, more = {}) {
+  const rates = cells.map((cell) => rateOf(task, cell));
+  for (const seed of kSeeds)
+    cells.forEach((cell, i) => train({ task, ...cell, lr: rates[i], seed, ...more }));
+}
+
+const cell = (heads, kv) => kCells.find((one) => one.heads === heads && one.kv === kv);
+const others = kCells.filter((one) => !kPrimary.includes(one));
+const one = cell(1, 1), four = cell(4, 4);
+compare(6, kPrimary);
+compare(0, kPrimary);
+for (const extra of ["--score-scale 1", "--score-scale 0.354", "--score-scale 0.177",
+  "--qk-norm on"]) compare(6, [one, four], { extra });
+compare(3, kPrimary);
+for (const seed of kSeeds) {
+  const late = runs.find((run) => run.task === 6 && run.extra === "" && run.seed === seed &&
+    run.heads === 1 && run.cap === 6000 && run.learned === null);
+  if (late) train({ task: 6, ...one, lr: rateOf(6, one), seed, cap: 20000 });
+}
+compare(6, others);
+compare(3, others);
+compare(0, others);
+compare(1, kCells);
+for (const side of [5, 7, 11])
+  for (const width of [2, 4, 8])
+    for (const seed of kSeeds)
+      train({ task: 1, side, heads: 4, kv: 4, width, lr: rateOf(6, four), seed });
