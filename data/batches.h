@@ -10,6 +10,9 @@
 
 namespace headcount {
 
+/// Number of directions in which the questions of a text can ask: see TextMarks::directions.
+inline constexpr Index kMostDirections = 12;
+
 /// Marks of a text beside its tokens. Each list may be empty.
 struct TextMarks {
   /// [tokens]: at an answer, the distance back to the token it follows from; 0 elsewhere. See
@@ -22,6 +25,9 @@ struct TextMarks {
   bool only_answers = false;  ///< the loss counts answers alone: other targets are kNoTarget
   /// Answers do not stand in the text: the target at an answer is the token that it follows from.
   bool hidden_answers = false;
+  /// [vocabulary]: direction in which a question asks that is this token, below kMostDirections; -1
+  /// for any other token. Empty if questions have no directions.
+  std::span<const Index> directions = {};
 };
 
 /// Token that a model has to predict at `position` of `tokens`, from the tokens before it.

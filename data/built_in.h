@@ -28,6 +28,9 @@ struct BuiltInCorpus {
   /// Characters per story, which must divide the context; null: stories differ in length. Throws
   /// ShapeError for settings that contradict each other.
   Index (*story_length)(const Given& given) = nullptr;
+  /// Direction, 0 .. kMostDirections - 1, in which a question asks that is this character; -1 for
+  /// any other character. An answer follows its question. Null: questions have no directions.
+  Index (*direction)(char32_t question, const Given& given) = nullptr;
 };
 
 /// All built-in corpora, in the order of help.

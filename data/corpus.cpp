@@ -93,6 +93,11 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
   corpus.sha256 = std::move(characters.sha256);
   train.tokens = std::move(characters.points);
   number_characters(corpus);
+  if (built_in.direction != nullptr) {
+    const Given own = options.own_of(built_in);
+    for (const char32_t symbol : corpus.vocabulary.symbols())
+      corpus.directions.push_back(built_in.direction(symbol, own));
+  }
 
   const Index cut = end_of_training(std::ssize(train.tokens), options);
   const auto distance = [cut](Index start) { return std::abs(start - cut); };
@@ -176,6 +181,9 @@ void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
     for (TextPart* part : {&corpus.train, &corpus.tuning, &corpus.validation}) {
       for (std::int32_t& token : part->tokens) token = token_of[token];
     }
+    const std::vector<Index> before = corpus.directions;
+    if (!before.empty()) corpus.directions.assign(vocabulary.size(), -1);
+    for (std::size_t i = 0; i < before.size(); ++i) corpus.directions[token_of[i]] = before[i];
   } catch (const DataError& error) {
     throw DataError("{}: {}", corpus.name, error.what());
   }

@@ -41,6 +41,7 @@ struct Corpus {
 
   bool only_answers = false;    ///< the loss counts answers alone; the other characters are random
   bool hidden_answers = false;  ///< see TextMarks::hidden_answers
+  std::vector<Index> directions;  ///< [vocabulary]: see TextMarks
   /// Baselines on the answers of the validation part, as shares; none if it has no answers.
   std::optional<Baselines> baselines;
   Index longest_story = 0;  ///< characters, of both parts
@@ -56,7 +57,7 @@ struct Corpus {
   const char* unit() const { return only_answers ? "answer" : "character"; }
   /// Marks of a part of this corpus.
   TextMarks marks(const TextPart& part) const {
-    return {part.distances, part.starts, only_answers, hidden_answers};
+    return {part.distances, part.starts, only_answers, hidden_answers, directions};
   }
 };
 

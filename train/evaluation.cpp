@@ -33,6 +33,9 @@ std::string answers_line(const Evaluation& evaluation, const std::optional<Basel
                          bool stories_fit) {
   if (!evaluation.answer_accuracy) return "";
   std::string line = formatted("answers right %.1f %%", 100 * *evaluation.answer_accuracy);
+  if (const std::size_t directions = evaluation.answers_by_direction.size(); directions > 1)
+    line += formatted(", in the worst of %zu directions %.1f %%", directions,
+                      100 * *least_answer_accuracy(evaluation));
   if (baselines)
     line += " (" + baselines_text(*baselines) + (stories_fit ? ", at most 100 %)" : ")");
   return line + "\n";
@@ -65,7 +68,8 @@ struct Predictions {
 // Sums over a part of a text, or over several parts.
 struct EvaluatedPart {
   Predictions total;
-  std::array<Predictions, 32> answers = {};    // by the logarithm of the distance
+  std::array<Predictions, 32> answers = {};  // by the logarithm of the distance
+  std::array<Predictions, kMostDirections> directions = {};
   std::array<Predictions, 20> positions = {};  // by the range in the window: see `range_of`
   double entropy_sum = 0;                      // of attention, over layers and rows, if measured
   Index rows = 0;                              // number of these rows
@@ -73,6 +77,7 @@ struct EvaluatedPart {
   void add(const EvaluatedPart& part) {
     total.add(part.total);
     for (std::size_t i = 0; i < answers.size(); ++i) answers[i].add(part.answers[i]);
+    for (std::size_t i = 0; i < directions.size(); ++i) directions[i].add(part.directions[i]);
     for (std::size_t i = 0; i < positions.size(); ++i) positions[i].add(part.positions[i]);
     entropy_sum += part.entropy_sum;
     rows += part.rows;
@@ -93,8 +98,7 @@ std::size_t range_of(std::size_t position) {
 // Counts losses and right predictions of a batch of windows that begin at `starts` of the text.
 // `logits` has a row for each target, or one for each that counts.
 void count_predictions(std::span<const Real> logits, std::size_t width, const Batch& batch,
-                       std::span<const Index> starts, std::span<const std::int32_t> answers,
-                       EvaluatedPart& part) {
+                       std::span<const Index> starts, const TextMarks& marks, EvaluatedPart& part) {
   const bool all = logits.size() == batch.targets.size() * width;
   const auto length = static_cast<std::size_t>(batch.length);
   std::size_t next = 0;  // row of the logits
@@ -109,9 +113,12 @@ void count_predictions(std::span<const Real> logits, std::size_t width, const Ba
     part.total.add(one);
     part.positions[range_of(i % length)].add(one);
     const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
-    if (answers.empty() || answers[position] == 0) continue;
-    const auto distance = static_cast<std::uint32_t>(answers[position]);
+    if (marks.distances.empty() || marks.distances[position] == 0) continue;
+    const auto distance = static_cast<std::uint32_t>(marks.distances[position]);
     part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)].add(one);
+    if (marks.directions.empty()) continue;
+    const Index direction = marks.directions[static_cast<std::size_t>(batch.inputs[i])];
+    if (direction >= 0) part.directions[static_cast<std::size_t>(direction)].add(one);
   }
 }
 
@@ -139,7 +146,7 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
     tape.reset();
     const Var logits = batch_logits(tape, model, batch, options.rounding, attention);
     count_predictions(logits.value(), static_cast<std::size_t>(model.vocabulary()), batch,
-                      windows.subspan(static_cast<std::size_t>(w)), options.marks.distances, part);
+                      windows.subspan(static_cast<std::size_t>(w)), options.marks, part);
   }
   for (const AttentionStats& layer : attention) {
     part.entropy_sum += layer.entropy_sum;
@@ -182,6 +189,10 @@ void add_answers(const EvaluatedPart& all, Evaluation& result) {
     answers.add(at);
   }
   if (answers.count > 0) result.answer_accuracy = answers.accuracy();
+  for (Index i = 0; i < kMostDirections; ++i) {
+    const Predictions& in = all.directions[static_cast<std::size_t>(i)];
+    if (in.count > 0) result.answers_by_direction.push_back({i, in.count, in.right});
+  }
 }
 
 std::vector<LossAt> losses_by_position(const EvaluatedPart& all) {

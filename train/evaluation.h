@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <span>
@@ -26,6 +27,17 @@ struct AnswersAt {
   }
 };
 
+/// Accuracy over the answers whose questions ask in one direction: see TextMarks::directions.
+struct AnswersIn {
+  Index direction = 0;
+  Index asked = 0, right = 0;
+
+  bool operator==(const AnswersIn&) const = default;
+  static void fields(auto& io, auto& s) {
+    io({}, "direction", s.direction, "asked", s.asked, "right", s.right);
+  }
+};
+
 /// Mean loss of the predictions that could read `from` + 1 characters or more, and fewer than those
 /// of the next range: ranges begin at 0, 32, 64, 128, ... characters into a window.
 struct LossAt {
@@ -49,6 +61,9 @@ struct Evaluation {
   /// Accuracy over the answers; none if the corpus marks none.
   std::optional<double> answer_accuracy;
   std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty distances
+  /// Accuracy by direction, without directions that were not asked in; empty if the corpus has
+  /// none.
+  std::vector<AnswersIn> answers_by_direction;
   /// Loss by position in the window, from the first on, without empty ranges.
   std::vector<LossAt> loss_by_position;
   /// Mean losses of 16 equal stretches of the text, one after the other; none if one of them has no
@@ -61,6 +76,15 @@ struct BestEvaluation {
   Index step = 0;  ///< after which it was made; 0: there is none yet
   double loss = std::numeric_limits<double>::infinity();
 };
+
+/// Accuracy in the direction where it is least, of an Evaluation or of another type with its
+/// members; over all answers if there are no directions, none if the corpus marks no answers.
+std::optional<double> least_answer_accuracy(const auto& result) {
+  std::optional<double> least = result.answer_accuracy;
+  for (const AnswersIn& in : result.answers_by_direction)
+    least = std::min(*least, static_cast<double>(in.right) / static_cast<double>(in.asked));
+  return least;
+}
 
 /// Baselines as text: "guessing 25.0 %, copying answers 30.6 %, the commonest value 49.8 %".
 std::string baselines_text(const Baselines& baselines);

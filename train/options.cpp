@@ -87,7 +87,8 @@ void visit_run(Settings& s, const Visit& visit) {
   const Traits of_stop = {.quiet = true, .never_swept = "it says when a run has learned"};
   visit(s.stop_at_answers,
         {"stop-at-answers",
-         "end the run at the first evaluation with this percentage of right answers; 0: train on",
+         "end the run at the first evaluation with this percentage of right answers, on lookup in "
+         "each direction; 0: train on",
          NumberRange{0, 100}, 0.0, of_stop});
   visit(s.stop_at_loss,
         {"stop-at-loss",
@@ -153,7 +154,7 @@ void check_data(const TrainOptions& options) {
 
 bool TrainSettings::learned(const Evaluation& evaluation) const {
   const bool answers =
-      stop_at_answers > 0 && 100 * evaluation.answer_accuracy.value_or(0) >= stop_at_answers;
+      stop_at_answers > 0 && 100 * least_answer_accuracy(evaluation).value_or(0) >= stop_at_answers;
   return answers || evaluation.loss < stop_at_loss;
 }
 
@@ -221,6 +222,12 @@ nlohmann::json recorded_settings(nlohmann::json config) {
   if (data != config.end() && data->is_string() &&
       find_built_in(data->get<std::string>()) == nullptr)
     config.emplace("newlines", "keep");
+  for (const Setting& setting : training_settings()) {
+    const auto before = config.find(setting.traits.formerly);
+    if (setting.traits.formerly.empty() || before == config.end()) continue;
+    config.emplace(setting.name, *before);
+    config.erase(before);
+  }
   return config;
 }
 

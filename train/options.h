@@ -68,7 +68,7 @@ CorpusOptions corpus_options(const Given& given);
 TrainOptions resolve_training(const Given& given);
 
 /// The settings in a run's config.json, with those that versions of this program did not record
-/// before they could be chosen.
+/// before they could be chosen, and with today's name of a setting that was renamed.
 nlohmann::json recorded_settings(nlohmann::json config);
 
 /// Note on a warm-up that takes all steps of the run or more; empty if it does not.

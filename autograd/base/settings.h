@@ -135,6 +135,7 @@ struct Traits {
   std::optional<Scope> scope = {};    ///< default: that of its list
   std::string_view never_swept = {};  ///< why a comparison cannot try several values, if it cannot
   std::optional<OnlyWhere> only_where = {};
+  std::string_view formerly = {};  ///< name in earlier versions, which their configurations have
   /// Splits a text that gives several settings, this one among them: `attention` gqa2 stands for
   /// `attention` gqa and `kv-heads` 2. Null: a text gives this setting only.
   nlohmann::ordered_json (*stands_for)(std::string_view text) = nullptr;

@@ -47,7 +47,7 @@ class LearnedText {
 
 TEST(BuiltInLearned, LookupByHeadsThatAreEnoughAndNotByAWindowThatHidesThePieces) {
   const TrainOptions options =
-      options_of("lookup", {{"kinds", 1}, {"steps", 500}, {"batch", 16}, {"lr", 4e-3}});
+      options_of("lookup", {{"directions", 1}, {"steps", 500}, {"batch", 16}, {"lr", 4e-3}});
   CorpusOptions shorter = options.corpus;
   shorter.characters = 400'000;
   const Corpus corpus = load_corpus("lookup", shorter);

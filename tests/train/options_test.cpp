@@ -73,20 +73,25 @@ TEST(TrainSettings, AtZeroAreNotInRecordsOfRunsThatTheyWouldNotChange) {
     EXPECT_TRUE(to_json(resolved({{setting, 1000}, {"batch", 1000}})).contains(setting));
   }
   for (const auto& [data, has] : {std::pair{"tales", false}, {"lookup", true}, {"x.txt", false}})
-    EXPECT_EQ(to_json(resolved({{"data", data}})).contains("kinds"), has) << data;
-  EXPECT_EQ(resolved({{"data", "lookup"}, {"kinds", 5}}).corpus.own.values()["kinds"], 5);
+    EXPECT_EQ(to_json(resolved({{"data", data}})).contains("directions"), has) << data;
+  EXPECT_EQ(resolved({{"data", "lookup"}, {"directions", 5}}).corpus.own.values()["directions"], 5);
 }
 
 TEST(TrainSettings, RoundTripThroughJson) {
   for (const json& values :
        {json{{"attention", "mla"}, {"data", "some/file.txt"}, {"seed", 18446744073709551615u}},
-        json{{"data", "lookup"}, {"kinds", 3}, {"warmup", 0}, {"lr", 0.3}},
+        json{{"data", "lookup"}, {"directions", 3}, {"warmup", 0}, {"lr", 0.3}},
         json{{"data", "mqar"}, {"pairs", 8}, {"fill", "dots"}, {"eval-every", 0}}}) {
     const auto written = to_json(resolved(values));
     EXPECT_EQ(to_json(resolved(json::parse(written.dump()))), written);
     for (const auto& [name, value] : values.items())
       EXPECT_EQ(written.at(name).dump(), value.dump()) << name;
   }
+}
+
+TEST(TrainSettings, OfRecordsHaveTodaysNames) {
+  EXPECT_EQ(recorded_settings({{"data", "lookup"}, {"kinds", 3}}),
+            json({{"data", "lookup"}, {"directions", 3}}));
 }
 
 TEST(TrainSettings, LeastLearningRateIsATenthUnlessGiven) {
@@ -105,6 +110,12 @@ TEST(TrainSettings, SayWhenARunHasLearned) {
                                                 {"stop-at-loss", 0.0, false}})
     EXPECT_EQ(resolved({{"data", "tales"}, {setting, value}}).learned(evaluation), learned)
         << setting << " " << value;
+  // In the worst direction 95 % are right.
+  evaluation.answer_accuracy = 0.99;
+  evaluation.answers_by_direction = {{0, 100, 100}, {2, 20, 19}, {5, 100, 100}};
+  for (const auto& [percent, learned] : {std::pair{95, true}, {96, false}})
+    EXPECT_EQ(resolved({{"data", "lookup"}, {"stop-at-answers", percent}}).learned(evaluation),
+              learned);
 }
 
 TEST(TrainSettings, ShortenAWarmUpThatIsLongerThanTheRunToATenthOfIt) {

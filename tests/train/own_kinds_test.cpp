@@ -46,8 +46,8 @@ TEST_F(OwnProgram, TrainsOnItsCorpusWithItsDefaultsAndMarksItsAnswers) {
   EXPECT_EQ(config["letters"], 3) << config;
   EXPECT_EQ(config["context"], 16) << "the corpus's default";
   EXPECT_NEAR(result["answer_baselines"]["commonest"].get<double>(), 1.0 / 3, 1e-9) << result;
-  folder_.expect_refusal("train --data letters --kinds 1 --steps 1 --out run", kUsage,
-                         {"--kinds has no effect with --data letters", "lookup"});
+  folder_.expect_refusal("train --data letters --directions 1 --steps 1 --out run", kUsage,
+                         {"--directions has no effect with --data letters", "lookup"});
   folder_.expect_refusal("train --data letters --letters 9 --steps 1 --out run", kUsage,
                          {"--letters", "8"});
 }

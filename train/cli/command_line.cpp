@@ -90,7 +90,8 @@ std::string heading(Scope scope) { return kHeadings[static_cast<std::size_t>(sco
 // The error of `word`, an argument at `at` that is no flag of the command: it says what was typed,
 // and what may have been meant.
 UsageError unknown_flag(const std::vector<std::string>& arguments, std::size_t at,
-                        const std::vector<std::string>& known, const std::string& hint) {
+                        const std::vector<std::string>& known, const SettingList& settings,
+                        const std::string& hint) {
   const std::string& word = arguments[at];
   if (!word.starts_with('-')) {
     const std::string before = at >= 2 ? arguments[at - 1] : "-";
@@ -101,6 +102,10 @@ UsageError unknown_flag(const std::vector<std::string>& arguments, std::size_t a
   }
   const std::string typed = word.substr(0, word.find('='));
   const std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
+  const auto renamed = std::ranges::find(
+      settings, name, [](const Setting& setting) { return std::string(setting.traits.formerly); });
+  if (!name.empty() && renamed != settings.end())
+    return UsageError("unknown flag {}; it is --{} now", typed, renamed->name);
   return UsageError("unknown flag {}{}{}", typed, hint, suggestion(name, known, "--"));
 }
 
@@ -253,7 +258,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     const bool names_flag = left_out == flags.end() || !is_word(at);
     if (!names_flag) word = "--" + left_out->name + "=" + word;
     const auto flag = flag_in(word);
-    if (flag == flags.end()) throw unknown_flag(arguments, at, known, hint);
+    if (flag == flags.end()) throw unknown_flag(arguments, at, known, settings, hint);
     const std::string& name = flag->name;
     std::string value = flag->bare;
     if (const std::size_t equals = word.find('='); equals != word.npos) {

@@ -221,7 +221,8 @@ void settle_stops(const Given& flags, const nlohmann::json& evaluations, Given& 
   const bool steps = flags.has("metric") ? flags.chosen("metric", kMetrics) == Metric::steps
                                          : stop_when_learned(common);
   if (steps) {
-    if (!stop_when_learned(common)) common.put("stop-at-answers", 100 * kLearned);
+    if (!stop_when_learned(common))
+      common.put("stop-at-answers", 100 * share_to_learn(common.text("data")));
     if (!flags.has("eval-every")) common.put("eval-every", evaluations);
     return;
   }

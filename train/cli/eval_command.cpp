@@ -124,7 +124,8 @@ int print(const Call& call, const Given& given, const Evaluation& result, const 
       {"precision", given.text("precision")},
       {"window", windows(plan)},
       {"loss_by_position", json_of(result.loss_by_position)}};
-  FieldWriter{json}(Presence::known, "answer_accuracy", result.answer_accuracy, "answer_baselines",
+  FieldWriter{json}(Presence::known, "answer_accuracy", result.answer_accuracy,
+                    "answers_by_direction", result.answers_by_direction, "answer_baselines",
                     text.baselines, "attention_entropy", result.attention_entropy, "loss_change",
                     change);
   const Index longest = std::min(plan->context, std::ssize(text.validation.tokens) - 1);  // window

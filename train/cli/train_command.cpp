@@ -190,7 +190,8 @@ Json json_of(const Job& job, const TrainingOutcome& outcome, const TrainingProfi
       {"val_accuracy", outcome.validation.accuracy},
       {"run", job.folder->path().string()}};
   FieldWriter io{result};
-  io(Presence::known, "val_answer_accuracy", outcome.validation.answer_accuracy, "answer_baselines",
+  io(Presence::known, "val_answer_accuracy", outcome.validation.answer_accuracy,
+     "answers_by_direction", outcome.validation.answers_by_direction, "answer_baselines",
      corpus.baselines);
   if (options.stops_when_learned()) io({}, "learned_at", outcome.learned_at);
   if (options.stop_after > 0)

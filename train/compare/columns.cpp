@@ -85,7 +85,7 @@ void add_losses(Columns& columns, const ComparisonResult& result) {
   if (std::ranges::none_of(result.variants, answers)) return;
   columns.estimate("answers right %", "answer_accuracy", answers,
                    [](const Estimate& e) { return estimate_text(e, 1, 100); });
-  const auto learned = [](Variant v) { return Json(runs_that_learned(v)); };
+  const auto learned = [data = result.data](Variant v) { return Json(runs_that_learned(v, data)); };
   columns.measured("learned", "learned", learned, 0, [=](Variant v) {
     return cell_text(learned(v), 0) + " of " + cell_text(v.runs.size() + v.diverged.size(), 0);
   });

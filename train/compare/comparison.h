@@ -93,12 +93,13 @@ struct RunResult {
   std::uint64_t seed = 0;
   double validation_loss = 0;  ///< of the validation split, nats per character, or per answer if
                                ///< only answers count
-  std::optional<double> tuning_loss;           ///< loss on the slice that `sweep` chooses by
-  std::optional<double> answer_accuracy;       ///< share of answers (see Story) predicted right
-  std::vector<AnswersAt> answers_by_distance;  ///< accuracy by distance, as in Evaluation
-  std::vector<LossAt> loss_by_position;        ///< loss by position in the context, as there
-  std::vector<double> loss_by_block;           ///< loss by stretch of the text, as there
-  std::optional<Index> learned_at;             ///< step at which the run had learned and ended
+  std::optional<double> tuning_loss;            ///< loss on the slice that `sweep` chooses by
+  std::optional<double> answer_accuracy;        ///< share of answers (see Story) predicted right
+  std::vector<AnswersAt> answers_by_distance;   ///< accuracy by distance, as in Evaluation
+  std::vector<AnswersIn> answers_by_direction;  ///< accuracy by direction, as there
+  std::vector<LossAt> loss_by_position;         ///< loss by position in the context, as there
+  std::vector<double> loss_by_block;            ///< loss by stretch of the text, as there
+  std::optional<Index> learned_at;              ///< step at which the run had learned and ended
   double train_tokens_per_second = 0;     ///< of the steps of its last start; 0 if that had none
   double machine_seconds = 0;             ///< from start to end, divided by the runs side by side
   std::string version, machine;           ///< of that start: see ComparisonResult
@@ -113,8 +114,8 @@ struct RunResult {
     io(Presence::required, "val_loss", s.validation_loss);
     io(Presence::known, "learned_at", s.learned_at, "evaluations", s.evaluations, "tuning_loss",
        s.tuning_loss, "answer_accuracy", s.answer_accuracy, "answers_by_distance",
-       s.answers_by_distance, "loss_by_position", s.loss_by_position, "loss_by_block",
-       s.loss_by_block);
+       s.answers_by_distance, "answers_by_direction", s.answers_by_direction, "loss_by_position",
+       s.loss_by_position, "loss_by_block", s.loss_by_block);
   }
 };
 

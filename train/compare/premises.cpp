@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "autograd/base/text.h"
+#include "data/built_in.h"
 #include "data/character_pairs.h"
 #include "train/compare/sequential_testing.h"
 #include "train/compare/verdict.h"
@@ -335,9 +336,14 @@ void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& s
 
 }  // namespace
 
-Index runs_that_learned(const VariantResult& variant) {
-  return std::ranges::count_if(variant.runs, [](const RunResult& run) {
-    return run.answer_accuracy.value_or(0) >= kLearned;
+double share_to_learn(std::string_view data) {
+  const BuiltInCorpus* const corpus = find_built_in(data);
+  return corpus != nullptr && corpus->direction != nullptr ? 0.99 : 0.95;
+}
+
+Index runs_that_learned(const VariantResult& variant, std::string_view data) {
+  return std::ranges::count_if(variant.runs, [share = share_to_learn(data)](const RunResult& run) {
+    return least_answer_accuracy(run).value_or(0) >= share;
   });
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/corpus.h"
@@ -43,10 +44,12 @@ std::string why_control_passes(const ComparisonResult& result);
 /// 0.01 nats per percentage point of tolerance), or if the fall is within the noise.
 std::optional<double> fall_at_end(const VariantResult& variant, const ComparisonResult& result);
 
-/// Share of right answers from which on a run counts as having learned its corpus.
-inline constexpr double kLearned = 0.95;
-/// Number of the attention's runs that learned the corpus, which marks answers.
-Index runs_that_learned(const VariantResult& variant);
+/// Share of right answers, in the worst direction if there are directions, from which on a run
+/// counts as having learned the corpus `data`. Where one of six directions is not learned at all,
+/// more than nine tenths of all answers are right, so that directions ask for more than 0.95.
+double share_to_learn(std::string_view data);
+/// Number of the attention's runs that learned `data`, which marks answers.
+Index runs_that_learned(const VariantResult& variant, std::string_view data);
 
 /// Name of the setting that the comparison sweeps.
 std::string swept_setting(const ComparisonResult& result);

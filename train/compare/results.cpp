@@ -162,8 +162,12 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
   }
   if (result.baselines) {
+    const auto directed = [](const RunResult& run) { return !run.answers_by_direction.empty(); };
+    const bool directions = std::ranges::any_of(
+        result.variants, [&](const auto& v) { return std::ranges::any_of(v.runs, directed); });
     text += "right without looking anything up: " + baselines_text(*result.baselines) +
-            formatted("\nlearned: %.0f %% of the answers right\n", 100 * kLearned);
+            formatted("\nlearned: %.0f %% of the answers right%s\n",
+                      100 * share_to_learn(result.data), directions ? " in each direction" : "");
   }
   if (result.baseline_loss) {
     text +=

@@ -29,6 +29,7 @@ constexpr std::pair<const char*, const char*> kByRun[] = {
     {"losses_by_block", "loss_by_block"},
     {"answer_accuracies", "answer_accuracy"},
     {"answers_by_distance", "answers_by_distance"},
+    {"answers_by_direction", "answers_by_direction"},
     {"steps_to_learn", "learned_at"},
     {"evaluations", "evaluations"},
     {"tuning_losses", "tuning_loss"},

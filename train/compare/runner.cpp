@@ -139,6 +139,7 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
   result.answers_by_distance = outcome.validation.answers_by_distance;
+  result.answers_by_direction = outcome.validation.answers_by_direction;
   result.loss_by_position = outcome.validation.loss_by_position;
   result.loss_by_block = outcome.validation.loss_by_block;
   if (!corpus.tuning.tokens.empty()) {

@@ -212,7 +212,7 @@ async function prepare() {
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
   sliders.show(kSliders.map((slider) => ({ ...slider, value: chosen[slider.name] })));
   if (kind === "lookup") {
-    board.setKinds(run.plan.settings.kinds ?? 2);
+    board.setKinds(run.plan.settings.directions ?? 2);
     if (again) ask();
     else board.shuffle();
     return;

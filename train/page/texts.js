@@ -51,7 +51,7 @@ export const commonSettings = [
   { name: "batch", label: "batch", help: "sequences of a step", values: [1, 2, 4, 8, 16, 32, 64] },
   { name: "lr", label: "learning rate", help: "largest step of the weights",
     values: [3e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2] },
-  { name: "kinds", label: "kinds of question", help: "columns, then diagonals, rows last",
+  { name: "directions", label: "directions of lines", help: "columns, then diagonals, rows last",
     values: [1, 2, 3, 4, 5, 6], only: ["lookup"] },
 ];
 export const hasSetting = ({ only }, text) => !only || only.includes(text);

@@ -59,7 +59,8 @@ TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {
     EXPECT_EQ(few.err, "headcount: " + name + ": " + std::string(built_in->about) + "\n");
     EXPECT_NE(folder.done("data " + name + " --seed 2").out, few.out);
   }
-  EXPECT_NE(folder.headcount("data lookup --kinds 1").out, folder.headcount("data lookup").out);
+  EXPECT_NE(folder.headcount("data lookup --directions 1").out,
+            folder.headcount("data lookup").out);
 }
 
 }  // namespace

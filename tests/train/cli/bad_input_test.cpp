@@ -148,7 +148,10 @@ constexpr const char* kCases = R"(
 2 data => data needs the name of a built-in text
 2 data talse => talse
 2 data recall extra => 'extra' is a word too many
-2 data tales --kinds 2 => --kinds
+2 data tales --directions 2 => --directions
+2 data lookup --kinds 2 => unknown flag --kinds; it is --directions now
+2 data lookup --directions 7 => --directions must be at most 6, --side plus 1, is 7
+2 train --data lookup --directions 9 --side 7 => --directions must be at most 8
 2 help gqa3 => --kv-heads 3 does not divide
 )";
 

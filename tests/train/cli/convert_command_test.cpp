@@ -52,9 +52,10 @@ TEST_F(ConvertCommand, WithoutJsonPrintsATable) {
 
 TEST_F(ConvertCommand, PrintsACommandThatTrainsFurther) {
   folder_->done(
-      "train --data lookup --kinds 3 --dim 16 --steps 1 --eval-characters 2k --quiet --out board");
+      "train --data lookup --directions 3 --dim 16 --steps 1 --eval-characters 2k --quiet --out "
+      "board");
   const std::string printed = call("--from board --attention mqa --out to-board").out;
-  const std::string command = "train --init to-board --data lookup --kinds 3";
+  const std::string command = "train --init to-board --data lookup --directions 3";
   expect_parts(printed, {" headcount " + command + "\n"});
   folder_->done(command + " --steps 1 --eval-characters 2k --quiet");
 }

@@ -125,8 +125,24 @@ TEST(ComparisonCsv, HasTheSameNumberOfFieldsInEveryRow) {
 
 // The share at which runs that are compared by steps end, on any text.
 TEST(Learned, IsTheShareOfAnswersAtWhichRunsEnd) {
-  EXPECT_EQ(runs_that_learned(answering("mha", 1, {0.949, 0.95, 1})), 2);
-  EXPECT_EQ(find_built_in("recall")->defaults().at("stop-at-answers"), 100 * kLearned);
+  EXPECT_EQ(runs_that_learned(answering("mha", 1, {0.949, 0.95, 1}), "recall"), 2);
+  EXPECT_EQ(find_built_in("recall")->defaults().at("stop-at-answers"),
+            100 * share_to_learn("recall"));
+}
+
+TEST(Learned, IsTheShareInTheWorstDirection) {
+  ComparisonResult r = result();
+  r.data = "lookup";
+  r.baselines = Baselines{};
+  r.variants = {answering("mha", 1, {0.999, 0.999})};
+  r.variants[0].runs[0].answers_by_direction = {{0, 200, 200}, {1, 200, 198}};
+  r.variants[0].runs[1].answers_by_direction = {{0, 200, 200}, {1, 200, 197}};
+  EXPECT_EQ(runs_that_learned(r.variants[0], r.data), 1);
+  expect_parts(comparison_table(summarized(r)),
+               {"1 of 2", "learned: 99 % of the answers right in each direction\n"});
+  const nlohmann::json directions =
+      comparison_json(summarized(r))["variants"][0]["answers_by_direction"];
+  EXPECT_EQ(directions[1][1], (nlohmann::json{{"direction", 1}, {"asked", 200}, {"right", 197}}));
 }
 
 // One threshold makes no two clusters: some of these are just below it, and all are within a point
@@ -139,7 +155,7 @@ TEST(Learned, DecidesNothingAndWithholdsNoInterval) {
                         {8, 8}, Metric::answers);
     r.question.tolerance = 8;
     summarize(r);
-    EXPECT_EQ(runs_that_learned(r.variants[1]), last > 0.5 ? 7 : 6);
+    EXPECT_EQ(runs_that_learned(r.variants[1], r.data), last > 0.5 ? 7 : 6);
     EXPECT_TRUE(r.variants[1].answer_accuracy->half_width);
     EXPECT_EQ(r.variants[1].verdict, Verdict::enough) << last;
   }

@@ -145,7 +145,7 @@ class Page(Reader):
 
     def test_runs_of_the_program_open_and_those_of_one_name_are_saved(self):
         for seed in (1, 2):
-            self.program("train", "--data", "lookup", "--kinds", 3, "--attention", "gqa2",
+            self.program("train", "--data", "lookup", "--directions", 3, "--attention", "gqa2",
                          "--steps", 30, "--quiet", "--seed", seed, "--out", self.work / f"{seed}")
         self.open()
         self.drop(self.work)
