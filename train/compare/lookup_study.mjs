@@ -8,9 +8,9 @@ import { bestRate, kCells, kPrimary, kRates, kSeeds, kTuningSeeds } from "../vie
 const folder = process.argv[2], file = `${folder}/runs.jsonl`;
 const program = process.env.HEADCOUNT ?? "headcount";
 mkdirSync(folder, { recursive: true });
-const read = () => existsSync(file) ? readFileSync(file, "utf8").split("\n").filter(Boolean)
-  .map((line) => JSON.parse(line)) : [];
-const runs = read();
+const lines = (name) =>
+  readFileSync(name, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line));
+const runs = existsSync(file) ? lines(file) : [];
 
 const nameOf = (run) => JSON.stringify([run.task, run.side, run.heads, run.kv, run.width, run.extra,
   run.lr, run.seed, run.cap]);
@@ -31,8 +31,11 @@ function train(run) {
   const diverged = status === 4;
   const result = diverged ? {} : JSON.parse(stdout);
   const by = result.answers_by_direction ?? [];
+  const most = diverged ? undefined : lines(`${out}/metrics.jsonl`).find((step) =>
+    step.val_answer_accuracy >= 0.95);
   const done = { ...run, params: result.params ?? null, learned: result.learned_at ?? null,
-    answers: result.val_answer_accuracy ?? null, loss: result.val_loss ?? null,
+    most: most?.step ?? null, answers: result.val_answer_accuracy ?? null,
+    loss: result.val_loss ?? null,
     directions: by.map(({ asked, right }) => Number((right / asked).toFixed(3))) };
   appendFileSync(file, JSON.stringify(done) + "\n");
   runs.push(done);

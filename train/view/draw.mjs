@@ -5,6 +5,9 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { bitsByBytes, equalBytesTable, roundingTable } from "./bits.js";
 import { costsOfLosses, stepsAgainstCache } from "./charts.js";
+import { lookupPicture } from "./lookup_picture.js";
+import { cellTable, comparisonTable, controlTable, endTable, exposureTable, headTable }
+  from "./lookup_study.js";
 import { withStyle } from "./picture_file.mjs";
 import { answerTable, lossTable, pairTable, positionTable, stepsTable, studySection,
   sweepTable } from "./tables.js";
@@ -19,6 +22,7 @@ const kPictures = [
   ["train/compare/costs.svg", (r) => costsOfLosses(r, 0.05, ["latent-bias4x2", "mqax8"]),
     "shakespeare_heads"],
   ["train/compare/demo.svg", stepsAgainstCache, "recall"],
+  ["train/compare/lookup.svg", () => ({ svg: lookupPicture() })],
 ];
 
 // Tables of the findings: name, function of results, results.
@@ -77,29 +81,45 @@ function studiesPage() {
   const about = "`node train/view/draw.mjs` writes this page from the files beside it. " +
     "[Findings](../../../train/compare/FINDINGS.md) says what follows from them, the " +
     "[method](../../../train/compare/README.md#method) what the numbers are. Intervals are 95 % " +
-    "intervals of one attention; nothing corrects for their number.";
+    "intervals of one attention; nothing corrects for their number. `lookup.jsonl` has the runs " +
+    "of the [study of heads on lookups](../../../train/compare/QUESTION.md), one a line.";
   const sections = kStudies.map(([name, question, tables]) =>
     studySection({ file: `${name}.json`, question, tables }, results(name)));
   return ["# Results of the studies", about, ...sections].join("\n\n") + "\n";
 }
 
-function withTables(text) {
+// The text of a file with its tables, each made by `make(name)`, which has these names.
+function withTables(file, names, make) {
   const used = new Set(), table = /(?<=<!-- table: (\S+) -->\n)(?:.+\n)*/g;
-  const made = text.replace(table, (_, name) => {
+  const made = read(file).replace(table, (_, name) => {
     used.add(name);
-    const [make, file] = kTables[name], [, question] = kStudies.find(([study]) => study === file);
-    const anchor = question.toLowerCase().replace(/[^\w -]/g, "").replaceAll(" ", "-");
-    const study = ` ([study](../../${kResults}README.md#${anchor})) |`;
-    return `${make(results(file)).replace(/(?<=^\| [^|]+) \|/, study)}\n`;
+    return `${make(name)}\n`;
   });
-  const missing = Object.keys(kTables).filter((name) => !used.has(name));
-  if (missing.length) throw new Error(`${kFindings} has no table ${missing.join(", ")}`);
+  const missing = names.filter((name) => !used.has(name));
+  if (missing.length) throw new Error(`${file} has no table ${missing.join(", ")}`);
   return made;
 }
 
+function findingTable(name) {
+  const [make, file] = kTables[name], [, question] = kStudies.find(([study]) => study === file);
+  const anchor = question.toLowerCase().replace(/[^\w -]/g, "").replaceAll(" ", "-");
+  const study = ` ([study](../../${kResults}README.md#${anchor})) |`;
+  return make(results(file)).replace(/(?<=^\| [^|]+) \|/, study);
+}
+
+// Tables of the study of lookups, of the lines of a file, one for each run.
+const kQuestion = "train/compare/QUESTION.md";
+const kLookupTables = { comparisons: comparisonTable, cells: cellTable, ends: endTable,
+  questions: exposureTable, controls: controlTable, heads: headTable };
+const lookupRuns = () =>
+  read(`${kResults}lookup.jsonl`).trim().split("\n").map((line) => JSON.parse(line));
+
 const files = [
-  ...kPictures.map(([file, draw, name]) => [file, () => withStyle(draw(results(name)).svg)]),
-  [kFindings, () => withTables(read(kFindings))],
+  ...kPictures.map(([file, draw, name]) =>
+    [file, () => withStyle(draw(name && results(name)).svg)]),
+  [kFindings, () => withTables(kFindings, Object.keys(kTables), findingTable)],
+  [kQuestion, () => withTables(kQuestion, Object.keys(kLookupTables), (name) =>
+    kLookupTables[name](lookupRuns()))],
   [`${kResults}README.md`, studiesPage],
 ];
 const isCheck = process.argv[2] === "--check";

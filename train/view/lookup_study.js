@@ -1,29 +1,163 @@
-// Analysis of the study of query heads and KV heads on lookups: see train/compare/QUESTION.md.
+// Analysis of the study of query heads and KV heads on lookups: train/compare/QUESTION.md has its
+// plan and its tables. A run is an object: task (number of directions, 0 for squares), heads, kv,
+// width, lr, seed, cap (most steps), learned (step, or null), most (step at which 95 % of all
+// answers were right, or null), answers and directions (shares right at the end), and what a
+// control changes.
+import { numberText } from "./format.js";
+import { markdown } from "./tables.js";
 
 export const kRates = [5e-4, 1e-3, 2e-3, 4e-3], kTuningSeeds = [101, 102];
 export const kSeeds = [1, 2, 3, 4, 5, 6, 7, 8];
 // Query heads by KV heads, of 64 cached numbers a token; the last are 16 heads of 2.
 export const kCells = [[1, 1], [2, 1], [4, 1], [8, 1], [2, 2], [4, 2], [8, 2], [4, 4], [8, 4],
   [8, 8], [16, 16]].map(([heads, kv]) => ({ heads, kv, width: 32 / kv }));
+const cellOf = (heads, kv) => kCells.find((cell) => cell.heads === heads && cell.kv === kv);
 // Cells of the two primary comparisons: KV heads 1 and 4 at 4 query heads, query heads 1 and 4 at
 // one KV head.
-export const kPrimary = [[4, 1], [4, 4], [1, 1]].map(([heads, kv]) =>
-  kCells.find((cell) => cell.heads === heads && cell.kv === kv));
+export const kPrimary = [cellOf(4, 1), cellOf(4, 4), cellOf(1, 1)];
+const kComparisons = [["G = 1 against 4, at H = 4", cellOf(4, 1), cellOf(4, 4)],
+  ["H = 1 against 4, at G = 1", cellOf(1, 1), cellOf(4, 1)]];
+// Questions of a direction in a step of 32 lines, by directions: counted in 51,200 lines.
+const kQuestions = { 0: 160, 1: 72.9, 3: 51.9, 6: 26.7 };
+const kTasks = [1, 3, 6, 0], kSide = 5, kCap = 6000;
+export const taskText = (task) => task ? `${task} direction${task > 1 ? "s" : ""}` : "squares";
 
-export const isOf = (cell) => (run) =>
+const isOf = (cell) => (run) =>
   run.heads === cell.heads && run.kv === cell.kv && run.width === cell.width;
-// Steps to learn; a run that did not learn counts all its steps.
-export const stepsOf = (run) => run.learned ?? run.cap;
+const stepsOf = (run) => run.learned ?? run.cap;
+const cellText = ({ heads, kv, width }) => `${heads} on ${kv} of ${width}`;
 
 // The rate with the fewest steps over the tuning seeds; among equals the one of the least loss.
 export function bestRate(runs, task, cell) {
   const tried = new Map();
   for (const run of runs) {
     if (run.task !== task || !kTuningSeeds.includes(run.seed) || !isOf(cell)(run)) continue;
-    const sum = tried.get(run.lr) ?? { lr: run.lr, steps: 0, loss: 0 };
+    const sum = tried.get(run.lr) ?? { lr: run.lr, count: 0, steps: 0, loss: 0 };
+    ++sum.count;
     sum.steps += stepsOf(run);
     sum.loss += run.loss ?? Infinity;
     tried.set(run.lr, sum);
   }
-  return [...tried.values()].sort((a, b) => a.steps - b.steps || a.loss - b.loss)[0].lr;
+  return [...tried.values()].filter(({ count }) => count === kTuningSeeds.length)
+    .sort((a, b) => a.steps - b.steps || a.loss - b.loss)[0]?.lr;
+}
+
+// Runs of the fresh seeds of a cell, by seed.
+const fresh = (runs, cell, { task = 6, side = kSide, extra = "", cap = kCap } = {}) =>
+  runs.filter((run) => isOf(cell)(run) && kSeeds.includes(run.seed) && run.task === task &&
+    run.side === side && run.extra === extra && run.cap === cap).sort((a, b) => a.seed - b.seed);
+
+export function medianOf(values) {
+  const sorted = [...values].sort((a, b) => a - b), half = sorted.length / 2;
+  return (sorted[Math.floor(half)] + sorted[Math.ceil(half) - 1]) / 2;
+}
+const steps = (value, cap) => `${value >= cap ? "> " : ""}${numberText(value)}`;
+// "725 (600 to > 6,000)": median, least and most; with the number of runs if some are missing.
+function stepsText(runs, which = "learned") {
+  if (!runs.length) return "";
+  const cap = runs[0].cap, all = runs.map((run) => run[which] ?? cap);
+  const late = runs.filter((run) => run[which] === null).length;
+  return `${steps(medianOf(all), cap)} (${steps(Math.min(...all), cap)} to ${
+    steps(Math.max(...all), cap)})${late ? `, ${late} censored` : ""}` +
+    (runs.length < kSeeds.length ? `; ${runs.length} of ${kSeeds.length} runs` : "");
+}
+
+// One-sided sign test: probability of `count` or more of `all` if both sides are equally likely.
+export function signTest(count, all) {
+  let term = 2 ** -all, sum = 0;
+  for (let k = 0; k <= all; ++k) {
+    if (k >= count) sum += term;
+    term *= (all - k) / (k + 1);
+  }
+  return sum;
+}
+
+// Ratios of the steps of the first cell to those of the second, seed by seed; a pair of which both
+// are censored has the ratio 1.
+function compared(runs, first, second, task) {
+  const others = fresh(runs, second, { task });
+  const ratios = fresh(runs, first, { task }).flatMap((run) => {
+    const other = others.find(({ seed }) => seed === run.seed);
+    return other ? [stepsOf(run) / stepsOf(other)] : [];
+  });
+  const later = ratios.filter((ratio) => ratio > 1).length, all = ratios.length;
+  return { ratios, later, all, p: signTest(later, all), ratio: medianOf(ratios) };
+}
+
+// The primary comparisons, corrected by Holm, and the same ones at other texts.
+export function comparisonTable(runs) {
+  const rows = [6, 0, 3, 1].flatMap((task) => {
+    const all = kComparisons.map(([name, ...cells]) =>
+      ({ name, ...compared(runs, ...cells, task) })).filter(({ all: pairs }) => pairs);
+    const least = Math.min(...all.map(({ p }) => p));
+    return all.map(({ name, later, all: pairs, p, ratio, ratios }) => {
+      const whole = pairs === kSeeds.length;
+      const passes = least <= 0.05 / 2 && p <= (p === least ? 0.05 / 2 : 0.05);
+      return [name, `${taskText(task)}${task === 6 ? ", primary" : ""}`,
+        `${later} of ${pairs}${whole ? "" : ", incomplete"}`, whole ? numberText(p, 3) : "",
+        `${numberText(ratio, 2)} (${numberText(Math.min(...ratios), 2)} to ${
+          numberText(Math.max(...ratios), 2)})`,
+        !whole ? "" : passes && ratio >= 1.25 ? "matters" : "not shown"];
+    });
+  });
+  return markdown(["comparison", "text", "later in", "p", "ratio of steps: median", "verdict"],
+    rows);
+}
+
+// Steps to learn of all cells and texts.
+export const cellTable = (runs) => markdown(
+  ["query heads on KV heads", "rates: lines, squares", ...kTasks.map(taskText)],
+  kCells.map((cell) => [cell, ...kTasks.map((task) => fresh(runs, cell, { task }))])
+    .filter(([, ...all]) => all.flat().length).map(([cell, ...all]) => [cellText(cell),
+      [6, 0].map((task) => bestRate(runs, task, cell) ?? "–").join(", "),
+      ...all.map((each) => stepsText(each))]));
+
+// Thousands of questions in each direction until it is learned, and the ratio of six directions to
+// three: medians.
+export const exposureTable = (runs) => markdown(
+  ["query heads on KV heads", ...kTasks.map(taskText), "six over three"],
+  kCells.flatMap((cell) => {
+    const of = (task) => {
+      const all = fresh(runs, cell, { task });
+      return all.length ? medianOf(all.map(stepsOf)) * kQuestions[task] / 1000 : NaN;
+    };
+    const isCensored = (task) => of(task) >= kCap * kQuestions[task] / 1000;
+    return kTasks.some((task) => of(task)) ? [[cellText(cell), ...kTasks.map((task) =>
+      `${isCensored(task) ? "> " : ""}${numberText(of(task))}`),
+    isCensored(6) || isCensored(3) ? "" : numberText(of(6) / of(3), 2)]] : [];
+  }));
+
+// What runs at six directions and at squares had learned when they ended.
+export const endTable = (runs) => markdown(["query heads on KV heads", "text",
+  "steps to 95 % of all answers", "right at the end", "in the worst direction"],
+kCells.flatMap((cell) => [6, 0].flatMap((task) => {
+  const all = fresh(runs, cell, { task });
+  const share = (of) => numberText(100 * medianOf(all.map(of)), 1);
+  return all.length ? [[cellText(cell), taskText(task), stepsText(all, "most"),
+    `${share((run) => run.answers)} %`,
+    task ? `${share((run) => Math.min(...run.directions))} %` : ""]] : [];
+})));
+
+// Right answers by direction of trained models of which one query head is zeroed.
+export const headTable = (runs) => markdown(
+  ["query heads on KV heads", "zeroed", ...[1, 2, 3, 4, 5, 6].map((n) => `direction ${n}`)],
+  runs.filter((run) => run.zeroed !== undefined).map((run) =>
+    [cellText(run), run.zeroed === null ? "none" : `head ${run.zeroed + 1}`,
+      ...run.directions.map((share) => `${numberText(100 * share)} %`)]));
+
+// Scores of another scale, larger boards, and runs of 20,000 steps.
+export function controlTable(runs) {
+  const [one, four] = [cellOf(1, 1), cellOf(4, 4)];
+  const scales = ["", "--score-scale 1", "--score-scale 0.354", "--score-scale 0.177",
+    "--qk-norm on"].flatMap((extra) => [one, four].map((cell) =>
+    [cellText(cell), extra ? `\`${extra}\`` : "as above", fresh(runs, cell, { extra })]));
+  const boards = [5, 7, 11].flatMap((side) => [2, 4, 8].map((width) => {
+    const cell = { heads: 4, kv: 4, width };
+    return [cellText(cell), `side ${side}, 1 direction`, fresh(runs, cell, { task: 1, side })];
+  }));
+  const long = fresh(runs, one, { cap: 20000 });
+  return markdown(["query heads on KV heads", "changed", "steps to learn"],
+    [...scales, [cellText(one), "at most 20,000 steps, of the censored seeds", long], ...boards]
+      .filter(([, , all]) => all.length).map(([cell, changed, all]) =>
+        [cell, changed, stepsText(all)]));
 }

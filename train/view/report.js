@@ -5,6 +5,7 @@ import { answersAxis, chartsOf, firstDrawn, leftOut, lossAxis, onlyAnswers } fro
 import { costCharts } from "./cost.js";
 import { durationText, listText, mean, numberText, plural, signedText } from "./format.js";
 import { chart, escaped } from "./plot.js";
+import { kLookup, lookupPicture } from "./lookup_picture.js";
 import { kLossShades, kWeightShades, shadedText } from "./passage.js";
 
 const kOpenHeads = 48; // most heads that are not folded up
@@ -113,6 +114,8 @@ export function comparisonParts(r, canTry = false) {
     below: `<p class="note">${escaped(tableNote(r))}</p>\n` +
       section("Charts", charts.length > 2
         ? `<div class="columns">\n${charts.slice(2).map(figure).join("")}</div>\n` : "") +
+      (r.data === "lookup" ? section("What a lookup is", `<div class="columns">\n${
+        figure({ caption: kLookup, svg: lookupPicture() })}</div>\n`) : "") +
       (readers.length ? lossSection(r, readers, r) + headsSection(r, readers) : "") +
       section("How to repeat it", element("pre", r.command) + definitions([
         ["Text", r.data], ["SHA-256 of the text", r.data_sha256],

@@ -5,6 +5,8 @@ import * as bits from "../../../train/view/bits.js";
 import { areasOf, cacheAreas, scaleOf } from "../../../train/view/cache_picture.js";
 import { chartsOf } from "../../../train/view/charts.js";
 import { costCharts } from "../../../train/view/cost.js";
+import { kLookup, lookupPicture } from "../../../train/view/lookup_picture.js";
+import * as study from "../../../train/view/lookup_study.js";
 import { kWeightShades, shadedText } from "../../../train/view/passage.js";
 import { axisOf, escaped, movedApart } from "../../../train/view/plot.js";
 import { comparisonParts, runCharts, runsParts, runsText } from "../../../train/view/report.js";
@@ -110,6 +112,63 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   losses.fill(null);
   assert.equal(table(), "| `mha` |  |");
   for (const each of [study, kept("bits_recall")]) expectSound(bits.bitsByBytes(each).svg, "bits");
+}
+
+// The lookup text: its picture, whose squares each share one line with the piece, and its
+// sentences, which the program and the page on comparisons have as well.
+{
+  const svg = lookupPicture();
+  expectSound(svg, "lookup");
+  for (const name of ["c1 band", "c2 band", "c3 area", "c4 band", "c5 band", "c7 band"])
+    assert.equal(count(svg, new RegExp(`class="${name}"`, "g")), 4 + 1, name); // with the legend
+  assert.equal(count(svg, />K</g), 4);
+  const words = (text) => text.replace(/"\s*"/g, "").replace(/\s+/g, " ");
+  includes(words(read("train/compare/README.md")), kLookup.slice(1));
+  includes(words(read("data/lookup.cpp")), kLookup.slice(1, -1));
+  includes(comparisonParts({ ...kept("recall"), data: "lookup" }).below, svg);
+}
+
+// The study of lookups.
+{
+  const [one, shared, four] = [[1, 1], [4, 1], [4, 4]].map(([heads, kv]) =>
+    study.kCells.find((cell) => cell.heads === heads && cell.kv === kv));
+  const run = (cell, seed, learned, more) =>
+    ({ ...cell, task: 6, side: 5, extra: "", cap: 6000, lr: 1e-3, seed, learned, loss: 1,
+      ...more });
+  const tuning = [[1e-3, 500], [2e-3, 450], [4e-3, 500]].flatMap(([lr, steps]) =>
+    [101, 102].map((seed) => run(four, seed, steps, { lr })));
+  assert.equal(study.bestRate([...tuning, run(four, 101, 10, { lr: 8e-3 })], 6, four), 2e-3);
+  const late = [5e-4, 1e-3].flatMap((lr) =>
+    [101, 102].map((seed) => run(one, seed, null, { lr, loss: lr })));
+  assert.equal(study.bestRate(late, 6, one), 5e-4); // none learned: by the loss
+  assert.deepEqual([study.signTest(8, 8), study.signTest(7, 8), study.signTest(0, 8)],
+    [1 / 256, 9 / 256, 1]);
+  const runs = (seeds) => study.kSeeds.slice(0, seeds).flatMap((seed) => [run(four, seed, 500),
+    run(shared, seed, seed < 8 ? 1000 : 500), run(one, seed, seed < 5 ? 1000 : null)]);
+  const rows = (table) => table.split("\n").slice(2);
+  assert.deepEqual(rows(study.comparisonTable(runs(8))), [
+    "| G = 1 against 4, at H = 4 | 6 directions, primary | 7 of 8 | 0.035 | 2.00 (1.00 to 2.00) " +
+      "| not shown |", // one equal pair, and by Holm 0.025 is wanted of the first
+    "| H = 1 against 4, at G = 1 | 6 directions, primary | 4 of 8 | 0.637 | 3.50 (1.00 to 12.00) " +
+      "| not shown |"]);
+  const better = runs(8).map((each) => each.heads === 1 ? { ...each, learned: null } : each);
+  assert.deepEqual(rows(study.comparisonTable(better)).map((row) => row.split(" | ").at(-1)),
+    ["matters |", "matters |"]);
+  includes(study.comparisonTable(runs(5)), "5 of 5, incomplete |  |");
+  includes(study.cellTable(runs(8)), "| 1 on 1 of 32 | –, – |  |  | 3,500 (1,000 to > 6,000), " +
+    "4 censored |  |", "| 500 (500 to 500) |");
+  includes(study.exposureTable([...runs(8), ...study.kSeeds.map((seed) =>
+    run(four, seed, 400, { task: 3 }))]), "| 4 on 4 of 8 | – | 21 | 13 | – | 0.64 |");
+  includes(study.controlTable([...runs(8), run(one, 5, 15000, { cap: 20000 }),
+    run(one, 1, 900, { extra: "--qk-norm on" })]), "15,000 (15,000 to 15,000); 1 of 8 runs",
+  "| 1 on 1 of 32 | `--qk-norm on` | 900");
+  assert.deepEqual(rows(study.endTable([1, 2].map((seed) => run(one, seed, null,
+    { most: seed > 1 ? null : 700, answers: 0.9 + seed / 100,
+      directions: [1, 0.9 - seed / 10] })))),
+  ["| 1 on 1 of 32 | 6 directions | 3,350 (700 to > 6,000), 1 censored; 2 of 8 runs | 91.5 % | " +
+    "75.0 % |"]);
+  assert.deepEqual(rows(study.headTable([...runs(1),
+    { ...four, zeroed: 1, directions: [1, 0.5] }])), ["| 4 on 4 of 8 | head 2 | 100 % | 50 % |"]);
 }
 
 // Statistics of the tables of the Markdown files; draw.mjs --check compares the tables themselves.
