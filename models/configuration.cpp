@@ -1,9 +1,7 @@
 #include "models/configuration.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <string_view>
+#include <cmath>
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
@@ -15,20 +13,37 @@ namespace {
 
 using Json = nlohmann::json;
 
-const Json& rules() {
-  static const Json all = Json::parse(kModelTypes);
-  return all;
-}
-
-const Json& types() { return rules().at("types"); }
-
 // The configuration of the text, which a multimodal one holds inside.
 const Json& text_of(const Json& config) {
   for (const char* key : {"text_config", "language_config", "llm_config", "thinker_config"}) {
     const auto found = config.find(key);
-    if (found != config.end() && found->is_object()) return text_of(*found);
+    if (found != config.end() && found->is_object() && !found->empty()) return text_of(*found);
   }
   return config;
+}
+
+// Whether a configuration says something with the value, as null, false, 0 and [] do not.
+bool says_something(const Json& value) {
+  return !(value.is_null() || value == false || value == 0 || value == "" ||
+           (value.is_structured() && value.empty()));
+}
+
+bool has(const Json& config, const std::string& key) {
+  const auto found = config.find(key), latents = config.find("use_mla");
+  const bool of_latents = key == "kv_lora_rank" || key == "v_head_dim";
+  if (of_latents && latents != config.end() && *latents == false) return false;
+  return found != config.end() && says_something(*found);
+}
+
+[[noreturn]] void refuse_unknown_type(const Json& text, const std::string& type) {
+  const std::string unknown = "the model type " + headcount::quoted(type) + " is unknown";
+  for (const Json& row : model_type_table("mechanisms")) {  // key, mechanism, type
+    if (has(text, row[0]))
+      throw DataError("{}; its key '{}' is one of {}: if that is all, say `as` {}", unknown,
+                      row[0].get<std::string>(), row[1].get<std::string>(),
+                      row[2].get<std::string>());
+  }
+  throw DataError("{}, and none of its keys tells what it caches", unknown);
 }
 
 // The name in model_types.json of a configuration's type.
@@ -39,46 +54,134 @@ std::string type_of(const Json& config, const Json& text, const std::string& as)
   };
   std::string type = as.empty() ? named(text) : as;
   if (type.empty() && &config != &text) type = named(config) + "_text";
+  if (const auto found = text.find("architectures");
+      type.empty() && found != text.end() && found->is_array() && found->size() == 1)
+    type = model_type_table("types_of_architectures").value(found->front(), type);
   for (const std::string& name : {type, type + "_text"}) {
-    if (types().contains(name)) return name;
+    if (model_type_table("types").contains(name)) return name;
   }
   if (type.empty())
     throw DataError("the configuration has no 'model_type'; name the type whose rules apply");
+  if (as.empty()) refuse_unknown_type(text, type);
   std::vector<std::string> known;
-  for (const auto& [name, rules] : types().items()) known.push_back(name);
-  throw DataError("the model type '{}' is unknown{}", type, suggestion(type, known));
+  for (const auto& [name, rules] : model_type_table("types").items()) known.push_back(name);
+  throw DataError("the model type {} is unknown{}", headcount::quoted(type),
+                  suggestion(type, known));
+}
+
+// Rules of a type, with those of the type that it is like.
+Json rules_of(const std::string& type) {
+  const Json& own = model_type_table("types").at(type);
+  if (!own.contains("like")) return own;
+  Json rules = rules_of(own.at("like"));
+  rules.merge_patch(own);
+  return rules;
+}
+
+std::string joined_with_and(const std::vector<std::string>& parts) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  return text;
 }
 
 }  // namespace
 
+const Json& model_type_table(const char* name) {
+  static const Json all = Json::parse(kModelTypes);
+  return all.at(name);
+}
+
+Configuration::Configuration(const Json& config, const std::string& type)
+    : config_(config), rules_(std::make_shared<const Json>(rules_of(type))), type_(type) {}
+
 Configuration Configuration::of(const Json& config, const std::string& as) {
   const Json& text = text_of(config);
-  const std::string type = type_of(config, text, as);
-  return {text, types().at(type), type};
+  Configuration c(text, type_of(config, text, as));
+  if (has(config, "auto_map") || has(text, "auto_map"))
+    c.note("the file names code of its own (auto_map), which may keep something else");
+  if (const std::string note = c.rule("note"); !note.empty()) c.note(note);
+  return c;
+}
+
+Configuration Configuration::of_layer(Index layer) const {
+  Configuration one = *this;
+  one.layer_ = layer;
+  return one;
+}
+
+namespace {
+
+const Json& entry_of_layer(const std::string& key, const Json& list, Index layer) {
+  if (layer >= std::ssize(list))
+    throw DataError("'{}' has {} entries, fewer than there are layers", key, list.size());
+  return list[static_cast<std::size_t>(layer)];
+}
+
+}  // namespace
+
+const Json* Configuration::at_path(const std::string& path) const {
+  const Json* value = &config_;
+  for (const std::string_view key : split_text(path, '.')) {
+    if (value->is_array() && layer_ >= 0) value = &entry_of_layer(path, *value, layer_);
+    const auto found = value->find(key);
+    if (!value->is_object() || found == value->end()) return nullptr;
+    value = &*found;
+  }
+  return value;
+}
+
+const std::vector<std::string>& Configuration::names_of(const std::string& key) const {
+  const auto [found, is_new] = reading_->names.try_emplace(key);
+  std::vector<std::string>& names = found->second;
+  if (!is_new) return names;
+  names = {key};
+  const auto add_names = [&](const Json& table) {
+    if (const auto others = table.find(key); others != table.end())
+      names.insert(names.end(), others->begin(), others->end());
+  };
+  if (const auto own = rules_->find("names"); own != rules_->end()) add_names(*own);
+  add_names(model_type_table("other_names_of_keys"));
+  for (const std::string& name : names) reading_->keys.insert(name.substr(0, name.find('.')));
+  return names;
 }
 
 const Json* Configuration::find(const std::string& key) const {
-  auto names = rules().at("other_names_of_keys").value(key, std::vector<std::string>());
-  names.insert(names.begin(), key);
+  const std::vector<std::string>& names = names_of(key);
+  bool is_null = false;
   for (const std::string& name : names) {
-    if (const auto found = config_.find(name); found != config_.end())
-      return found->is_null() ? nullptr : &*found;
+    const Json* const value = at_path(name);
+    if (value == nullptr) continue;
+    if (!value->is_null()) return value;
+    is_null = true;
   }
-  const Json& defaults = rules_.at("defaults");
-  const auto found = defaults.find(key);
-  return found == defaults.end() ? nullptr : &*found;
+  if (is_null) return nullptr;
+  const Json& defaults = rules_->at("defaults");
+  for (const std::string& name : names) {
+    const auto found = defaults.find(name);
+    if (found == defaults.end()) continue;
+    if (says_something(*found))
+      reading_->defaults.emplace(name, found->is_structured() ? "" : " " + found->dump());
+    return &*found;
+  }
+  return nullptr;
 }
 
 Index Configuration::whole(const std::string& key, std::optional<Index> otherwise) const {
-  const Json* const value = find(key);
+  const Json* value = find(key);
   if (value == nullptr) {
     if (otherwise) return *otherwise;
     throw DataError("the configuration has no '{}', and its type has no default for it", key);
   }
-  constexpr Index kMost = 2'147'483'647;  // which an Index of 32 bits can be, too
-  const bool fits = value->is_number_integer() && !(*value < 0) && !(*value > kMost);
-  if (!fits) refuse(key, *value, "it must be a whole number from 0 to 2147483647");
-  return value->get<Index>();
+  if (value->is_array() && layer_ >= 0) {
+    value = &entry_of_layer(key, *value, layer_);
+    if (value->is_null()) return otherwise.value_or(0);
+  }
+  constexpr double kMost = 2'147'483'647;  // which an Index of 32 bits can be, too
+  const double number = value->is_number() ? value->get<double>() : -1;
+  if (!(number >= 0 && number <= kMost) || number != std::floor(number))
+    refuse(key, *value, "it must be a whole number from 0 to 2147483647");
+  return static_cast<Index>(number);
 }
 
 Index Configuration::positive(const std::string& key, std::optional<Index> otherwise) const {
@@ -99,131 +202,32 @@ const Json* Configuration::list(const std::string& key) const {
   return value;
 }
 
-Configuration Configuration::nested(const std::string& key) const {
-  const Json* const value = find(key);
-  if (value == nullptr || !value->is_object())
-    throw DataError("the configuration has no object '{}'", key);
-  return {*value, rules_, type_};
+void Configuration::note(const std::string& sentence) const {
+  if (std::ranges::find(reading_->notes, sentence) == reading_->notes.end())
+    reading_->notes.push_back(sentence);
 }
 
-namespace {
-
-bool contains(const Json& list, Index number) {
-  return std::ranges::find(list, Json(number)) != list.end();
+std::vector<std::string> Configuration::notes() const {
+  std::vector<std::string> all = reading_->notes, sizes;
+  for (const auto& [key, value] : reading_->defaults) sizes.push_back(key + value);
+  if (sizes.size() == 1)
+    all.push_back(sizes[0] + " is the default of " + type_ + ": the file does not give it");
+  else if (!sizes.empty())
+    all.push_back(joined_with_and(sizes) + " are defaults of " + type_ +
+                  ": the file does not give them");
+  return all;
 }
 
-// Kinds of layers that a pattern of letters stands for, as in nemotron_h.
-std::vector<std::string> kinds_of_letters(const std::string& pattern) {
-  static const std::map<char, const char*> kKinds = {
-      {'M', "mamba"}, {'*', "full_attention"}, {'-', "mlp"}, {'E', "moe"}};
-  std::vector<std::string> kinds;
-  for (const char letter : pattern) {
-    const auto found = kKinds.find(letter);
-    if (found == kKinds.end())
-      throw DataError("'hybrid_override_pattern' has the letter '{}'; known are M * - E", letter);
-    kinds.emplace_back(found->second);
+void Configuration::refuse_unread_keys() const {
+  const Json ignored = rules_->value("ignores", Json::array());
+  for (const Json& key : model_type_table("deciding_keys")) {
+    if (has(config_, key) && !reading_->keys.contains(key) &&
+        !rules_->at("defaults").contains(key) && std::ranges::find(ignored, key) == ignored.end())
+      throw DataError(
+          "'{}' decides what a cache holds, but the rules of {} do not read it; another type's may "
+          "(`as`)",
+          key.get<std::string>(), type_);
   }
-  return kinds;
-}
-
-Index layer_count(const Configuration& c) {
-  const std::string pairs = c.rule("layer_pairs");  // key of the number of pairs of layers
-  const Index layers = pairs.empty() ? c.positive("num_hidden_layers") : 2 * c.positive(pairs);
-  constexpr Index kMostLayers = 100'000;
-  if (layers > kMostLayers)
-    throw DataError("'num_hidden_layers' {} is more than {}", layers, kMostLayers);
-  return layers;
-}
-
-// Kinds that the configuration lists, one a layer; none if it lists none.
-std::optional<std::vector<std::string>> listed_kinds(const Configuration& c) {
-  if (const Json* const pattern = c.find("hybrid_override_pattern");
-      pattern != nullptr && pattern->is_string())
-    return kinds_of_letters(pattern->get<std::string>());
-  for (const char* key : {"layer_types", "layers_block_type"}) {
-    const Json* const list = c.list(key);
-    if (list == nullptr) continue;
-    std::vector<std::string> kinds;
-    for (const Json& kind : *list) {
-      if (!kind.is_string()) refuse(key, kind, "it must be a list of texts");
-      kinds.push_back(kind.get<std::string>());
-    }
-    const Json* const layers = c.find("num_hidden_layers");
-    if (layers != nullptr && layer_count(c) != std::ssize(kinds))
-      throw DataError("'{}' has {} entries for 'num_hidden_layers' {}", key, kinds.size(),
-                      layer_count(c));
-    return kinds;
-  }
-  return {};
-}
-
-// Every so many layers one is of full attention; 0: there is no period.
-Index period_of(const Configuration& c) {
-  const Index usual = c.number_rule("full_every", 0);
-  const std::string key = c.rule("full_every_key");
-  if (key.empty()) return usual;
-  const Json* const given = c.find(key);
-  const bool drawn = given != nullptr && given->is_string();  // "LLLG"
-  return drawn ? std::ssize(given->get_ref<const std::string&>()) : c.whole(key, usual);
-}
-
-// Kinds of the layers where the configuration does not list them.
-std::vector<std::string> derived_kinds(const Configuration& c) {
-  const Index layers = layer_count(c);
-  const std::string other = c.rule("other"), every = c.rule("every");
-  const Index period = period_of(c);
-  const Index full_at = c.whole("attn_layer_offset", c.number_rule("full_at", period - 1));
-  const Json* full_layers = nullptr;
-  for (const char* key : {"attn_layer_indices", "full_attn_idxs"}) {
-    if (full_layers == nullptr) full_layers = c.list(key);
-  }
-  const Json* const hybrid_layers = c.list("hybrid_layer_ids");
-  // Dense layers before the others, which have a period of their own.
-  const Index of_prefix = c.positive("prefix_dense_sliding_window_pattern", 1);
-  const Index prefix =
-      c.knows("prefix_dense_sliding_window_pattern") ? c.whole("first_k_dense_replace") : 0;
-  const Json* const ratios = c.list("compress_ratios");
-  const Json* rotating = nullptr;  // 0: a layer without RoPE
-  if (c.rule("full_every_key") == "no_rope_layer_interval") rotating = c.list("no_rope_layers");
-  std::vector<std::string> kinds;
-  for (Index i = 0; i < layers; ++i) {
-    // A window in the configuration is that of all layers, unless the type has a rule.
-    std::string kind = every.empty() ? "sliding_attention" : every;
-    if (period > 0) {
-      const bool listed = rotating != nullptr && i < std::ssize(*rotating);
-      const bool at = listed       ? (*rotating)[i] == 0
-                      : i < prefix ? (i + 1) % of_prefix == 0
-                                   : (i - prefix) % period == full_at;
-      kind = at ? c.rule("at_period", "full_attention") : other;
-    } else if (hybrid_layers != nullptr) {
-      kind = contains(*hybrid_layers, i) ? "hybrid" : other;
-    } else if (full_layers != nullptr) {
-      kind = contains(*full_layers, i) ? "full_attention" : other;
-    } else if (other == "mamba") {
-      kind = other;
-    } else if (c.knows("max_window_layers")) {
-      kind = i >= c.whole("max_window_layers") ? "sliding_attention" : "full_attention";
-    } else if (ratios != nullptr && i < std::ssize(*ratios)) {
-      const Json& ratio = (*ratios)[i];
-      kind = ratio == 0   ? "sliding_attention"
-             : ratio == 4 ? "compressed_sparse_attention"
-                          : "heavily_compressed_attention";
-    } else if (c.rule("rows") == "v4") {
-      kind = i >= 2 && i % 2 == 1 ? "compressed_sparse_attention" : "heavily_compressed_attention";
-    }
-    kinds.push_back(std::move(kind));
-  }
-  const std::string last = c.rule("last");
-  if (last == "full" || (last == "full_if_none" && !std::ranges::count(kinds, "full_attention")))
-    kinds.back() = "full_attention";
-  return kinds;
-}
-
-}  // namespace
-
-std::vector<std::string> layer_kinds(const Configuration& c) {
-  const auto listed = listed_kinds(c);
-  return listed && !listed->empty() ? *listed : derived_kinds(c);
 }
 
 }  // namespace headcount

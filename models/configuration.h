@@ -1,9 +1,11 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "autograd/base/real.h"
@@ -11,16 +13,18 @@
 namespace headcount {
 
 /// A Hugging Face configuration with the rules and defaults of its type. Keys have their most
-/// frequent names; other names of them are found, too. All of this stands in model_types.json. All
-/// readers throw DataError that names a key whose value cannot be. It refers to the JSON, which
-/// must live as long.
+/// frequent names; other names of them are found, too, also inside objects: "a.b" is the key b of
+/// the object a. All of this stands in model_types.json. All readers throw DataError that names a
+/// key whose value cannot be. It refers to the JSON, which must live as long.
 class Configuration {
  public:
   /// Finds the configuration of the text in that of a multimodal model. `as` names the type whose
-  /// rules apply instead of `model_type`. Throws DataError that names the nearest known type if the
-  /// type is unknown.
+  /// rules apply instead of `model_type`. Throws DataError if the type is unknown, with the type
+  /// whose mechanism the keys tell.
   static Configuration of(const nlohmann::json& config, const std::string& as);
   const std::string& type() const { return type_; }
+  /// The same for one layer: of a size that is a list, and of objects in a list, the layer's entry.
+  Configuration of_layer(Index layer) const;
 
   /// The value of `key`, or its default; null if it is null or missing and has no default.
   const nlohmann::json* find(const std::string& key) const;
@@ -32,31 +36,46 @@ class Configuration {
   bool on(const std::string& key) const;
   /// A list; null if there is none.
   const nlohmann::json* list(const std::string& key) const;
-  /// The object of `key`, such as linear_attn_config, with the same rules.
-  Configuration nested(const std::string& key) const;
 
   /// Whether the type has a default for `key`, as it has where its class reads the key.
-  bool knows(const char* key) const { return rules_.at("defaults").contains(key); }
+  bool knows(const char* key) const { return rules_->at("defaults").contains(key); }
   /// A rule of the type; `otherwise` if it has none of that name.
   std::string rule(const char* name, const char* otherwise = "") const {
-    return rules_.value(name, otherwise);
+    return rules_->value(name, otherwise);
   }
   Index number_rule(const char* name, Index otherwise) const {
-    return rules_.value(name, otherwise);
+    return rules_->value(name, otherwise);
   }
 
+  /// Adds a sentence to `notes`, once.
+  void note(const std::string& sentence) const;
+  /// What a reader must know: sizes that the file did not give, and what stood in for them.
+  std::vector<std::string> notes() const;
+  /// Throws DataError that names a key of the file that decides what a cache holds but that nothing
+  /// has looked for.
+  void refuse_unread_keys() const;
+
  private:
-  Configuration(const nlohmann::json& config, const nlohmann::json& rules, std::string type)
-      : config_(config), rules_(rules), type_(std::move(type)) {}
+  // What was looked for, and what stood in for missing values.
+  struct Reading {
+    std::map<std::string, std::vector<std::string>> names;  // of each key that was looked for
+    std::set<std::string> keys;
+    std::map<std::string, std::string> defaults;
+    std::vector<std::string> notes;
+  };
+
+  Configuration(const nlohmann::json& config, const std::string& type);
+  const std::vector<std::string>& names_of(const std::string& key) const;
+  const nlohmann::json* at_path(const std::string& path) const;
 
   const nlohmann::json& config_;
-  const nlohmann::json& rules_;
+  std::shared_ptr<const nlohmann::json> rules_;
   std::string type_;
+  std::shared_ptr<Reading> reading_ = std::make_shared<Reading>();
+  Index layer_ = -1;  // -1: of all layers
 };
 
-/// What each layer of a configuration is: "full_attention", "sliding_attention", "mamba", ... as
-/// transformers names them. As listed in the configuration, or as its type derives them. Throws
-/// DataError that names the key of a list that is none, or of another length than the layers.
-std::vector<std::string> layer_kinds(const Configuration& c);
+/// Tables of model_types.json that are not those of one type.
+const nlohmann::json& model_type_table(const char* name);
 
 }  // namespace headcount

@@ -49,6 +49,11 @@ struct ModelCache {
   CacheType unrounded = CacheType::real;     ///< type of the rows of recent tokens
   Index width = 0, heads = 0, head_dim = 0;  ///< of a configuration's attention; 0: it has none
   Index context = 0;                         ///< positions of the model; 0: not said
+  /// Sentences: each size that the file did not give and what stood in for it, and what else the
+  /// reader must know.
+  std::vector<std::string> notes = {};
+  /// Layers of the draft head (num_nextn_predict_layers), which `--mtp` adds.
+  std::vector<CachedLayer> draft = {};
 
   CacheSizes numbers(Index tokens) const;  ///< after so many tokens
   /// Bytes of the same. Throws ShapeError as row_bytes, and if they overflow 64 bits.

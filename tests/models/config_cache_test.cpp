@@ -116,10 +116,78 @@ std::string cache_refusal(const json& config) {
   return message_of<DataError>([&] { read_config_cache(config); }, "");
 }
 
-TEST(ConfigCache, IsNotGuessedForUnknownTypes) {
+// 50 configurations as people have them, from public repositories, and 97 that vary them: other
+// names of keys, lists of layers in each form, and types that have code of their own. Numbers are
+// those of the definitions: a token's before windows are full, those of windows alone, a sequence's
+// once, and a token's in the draft head. The others must be refused by the key that is wrong.
+TEST(ConfigCache, ReadsFilesAsPeopleHaveThem) {
+  std::ifstream file(HEADCOUNT_FIXTURE_FOLDER "/released_caches.json");
+  const json cases = json::parse(file);
+  ASSERT_EQ(cases.size(), 147);
+  for (const json& one : cases) {
+    SCOPED_TRACE(one.at("name"));
+    if (one.contains("refused")) {
+      const std::string key = "'" + one.at("refused").get<std::string>() + "'";
+      EXPECT_NE(cache_refusal(one.at("config")).find(key), std::string::npos)
+          << cache_refusal(one.at("config"));
+      continue;
+    }
+    const ModelCache cache = read_config_cache(one.at("config"));
+    EXPECT_EQ(cache.per_token(), one.at("per_token").get<double>());
+    EXPECT_EQ(cache.numbers(1).once.value(), one.at("once").get<Index>());
+    if (one.contains("windowed"))
+      EXPECT_EQ(cache.numbers(1).windowed.value(), one.at("windowed").get<Index>());
+    double draft = 0;
+    for (const CachedLayer& layer : cache.draft) draft += layer.per_token();
+    if (one.contains("draft")) EXPECT_EQ(draft, one.at("draft").get<double>());
+  }
+}
+
+TEST(ConfigCache, NamesEachSizeThatTheFileDoesNotGive) {
+  using Notes = std::vector<std::string>;
+  const auto notes = [](const char* config) {
+    return read_config_cache(json::parse(config)).notes;
+  };
+  EXPECT_EQ(notes(R"({"model_type": "bloom", "n_layer": 24, "n_head": 16})"),
+            Notes{"hidden_size 64 is the default of bloom: the file does not give it"});
+  EXPECT_EQ(
+      notes(R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 4096,
+                      "num_attention_heads": 32})"),
+      Notes{"num_key_value_heads 32 is that of num_attention_heads: the file does not give it"});
+  EXPECT_EQ(
+      notes(R"({"model_type": "gemma2", "num_hidden_layers": 2, "num_attention_heads": 8,
+                      "num_key_value_heads": 4, "auto_map": {"AutoConfig": "own.Config"}})"),
+      (Notes{"the file names code of its own (auto_map), which may keep something else",
+             "the file does not list the kinds of its layers: full_attention in 1 of 2 is the "
+             "rule of gemma2",
+             "head_dim 256 and sliding_window 4096 are defaults of gemma2: the file does not "
+             "give them"}));
+  for (const char* model : {"llama-3.1-8b", "qwen3-8b", "deepseek-v4", "kimi-linear-48b"})
+    EXPECT_EQ(released_cache(model).notes, Notes{}) << model;
+}
+
+TEST(ConfigCache, TakesAContextWrittenAsAFloatAndLeavesOutOneThatCannotBe) {
   json config = released_model("llama-3.1-8b").config;
+  for (const auto& [written, context] :
+       {std::pair{json(4096.0), 4096}, {json(1e30), 0}, {json("long"), 0}}) {
+    config["max_position_embeddings"] = written;
+    EXPECT_EQ(read_config_cache(config).context, context) << written;
+  }
+}
+
+TEST(ConfigCache, IsNotGuessedForUnknownTypesButTellsTheMechanism) {
+  json config = released_model("llama-3.1-8b").config;
+  config["model_type"] = "my\x1b[31mllama";
+  for (const auto& [key, type] : {std::pair{"", "`as` llama"},
+                                  {"kv_lora_rank", "`as` deepseek_v3"},
+                                  {"index_topk", "`as` deepseek_v32"},
+                                  {"linear_attn_config", "`as` kimi_linear"}}) {
+    if (*key != '\0') config[key] = 1;
+    EXPECT_NE(cache_refusal(config).find(type), std::string::npos) << cache_refusal(config);
+  }
+  EXPECT_EQ(cache_refusal(config).find('\x1b'), std::string::npos);
+  config = released_model("llama-3.1-8b").config;
   config["model_type"] = "my_llama";
-  EXPECT_NE(cache_refusal(config), "");
   EXPECT_EQ(read_config_cache(config, "llama").per_token(), 65'536);
 }
 
