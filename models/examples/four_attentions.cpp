@@ -106,7 +106,7 @@ void compare(const char* name, const char* attention, const auto& written) {
   store.allocate();
   store.initialize(1);
   Tape tape(&store);
-  const Var x = scale(tape.constant({T, dim}, store.all_values().first(T * dim)), 5);  // any
+  const Var x = scale(tape.constant({T, dim}, store.all_values().first(T * dim)), 2);  // any x
   const Result result = written(x, [&](const std::string& weight) {
     return tape.parameter(store.find("layer." + weight + ".weight"));
   });
