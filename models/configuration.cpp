@@ -53,7 +53,7 @@ std::string type_of(const Json& config, const Json& text, const std::string& as)
     return found != object.end() && found->is_string() ? found->get<std::string>() : "";
   };
   std::string type = as.empty() ? named(text) : as;
-  if (type.empty() && &config != &text) type = named(config) + "_text";
+  if (type.empty()) type = named(config);
   if (const auto found = text.find("architectures");
       type.empty() && found != text.end() && found->is_array() && found->size() == 1)
     type = model_type_table("types_of_architectures").value(found->front(), type);
