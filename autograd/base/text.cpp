@@ -14,19 +14,25 @@
 
 namespace headcount {
 
-std::string quoted(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code >= 0x20 && code != 0x7f) {
-      result += c;
+std::string printable(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto code = static_cast<unsigned char>(text[i]);
+    // In UTF-8 the control characters above 0x7f are 0xc2 and their code.
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const bool above = code == 0xc2 && next >= 0x80 && next < 0xa0;
+    if (above) code = static_cast<unsigned char>(text[++i]);
+    if (!above && code >= 0x20 && code != 0x7f) {
+      result += text[i];
     } else {
       constexpr std::string_view kDigits = "0123456789abcdef";
       result += {'\\', 'x', kDigits[code / 16], kDigits[code % 16]};
     }
   }
-  return result + "'";
+  return result;
 }
+
+std::string quoted(std::string_view text) { return "'" + printable(text) + "'"; }
 
 std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =

@@ -11,7 +11,9 @@
 /// Helpers for texts: quoting, joining, splitting, formats, numbers, the nearest word, UTF-8.
 namespace headcount {
 
-/// `text` between quotation marks, with control characters as \x00 to \x7f.
+/// `text` with control characters, which a terminal would obey, as \x00 to \x9f.
+std::string printable(std::string_view text);
+/// The same between quotation marks.
 std::string quoted(std::string_view text);
 
 /// `text`, any bytes, quoted as one word of a POSIX shell's command line.

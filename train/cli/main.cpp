@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
     error = "out of memory; choose a smaller model, batch or context";
   } catch (const std::exception& thrown) {
     code = exit_code(thrown);
-    error = as_flags(thrown.what());
+    error = printable(as_flags(thrown.what()));
   }
   // One rank reports an error that all have.
   if (!error.empty() && ranks->rank() == 0) std::cerr << "headcount: " << error << '\n';
