@@ -1,12 +1,15 @@
 #include "models/cost.h"
 
 #include <algorithm>
-#include <array>
-#include <nlohmann/json.hpp>
-
-#include "autograd/base/text.h"
+#include <map>
 
 namespace headcount {
+
+std::string CostRow::label() const {
+  const Index layers = std::ssize(cache.layers);
+  if (!replaced || *replaced == layers) return name;
+  return name + " in " + std::to_string(*replaced) + " of " + std::to_string(layers) + " layers";
+}
 
 namespace {
 
@@ -15,23 +18,25 @@ Index layers_at(const ModelPlan& model, Index place) {
   return (model->layers - 1 - place) / std::ssize(model->cycle) + 1;
 }
 
-// Adds one row for each form; layers with fewer forms count with their last form.
-void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
-              const CacheRounding& rounding) {
-  const ModelCache cache = cache_of(model);
-  cache.require_fit(rounding);
+void add(Costs& all, Count layers, const Costs& one) {
+  for (Count Costs::*count : {&Costs::parameters, &Costs::linear_macs_per_token,
+                              &Costs::prefill_macs, &Costs::decode_macs, &Costs::expansion_macs})
+    all.*count += layers * one.*count;
+}
+
+}  // namespace
+
+std::vector<CostRow> cost_rows(const ModelPlan& model, const std::string& name, Index context) {
   std::vector<std::vector<AttentionCosts>> cycle;
-  std::size_t forms = 0, computed = 0;
+  std::size_t forms = 0;
   for (const AttentionPlan& attention : model->cycle) {
     cycle.push_back(attention_costs(attention, context));
     forms = std::max(forms, cycle.back().size());
-    computed = std::max(computed, attention_forms(attention).size());
   }
+  const ModelCache cache = cache_of(model);
+  std::vector<CostRow> rows;
   for (std::size_t form = 0; form < forms; ++form) {
-    CostRow row{{}, model, cache};
-    row.trained = form == 0;
-    row.decodes = form + 1 == computed;
-    row.layers = model->layers;
+    Costs costs;
     std::string suffix;
     for (Index place = 0; place < std::ssize(cycle); ++place) {
       const AttentionPlan& attention = model->cycle[place];
@@ -39,67 +44,111 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
       const std::string own = one.name.substr(attention.kind().name.size());
       if (suffix.find(own) == std::string::npos) suffix += own;
       const Count layers = layers_at(model, place);
-      row.parameters += layers * one.parameters;
-      row.linear_macs_per_token += layers * one.linear_macs_per_token;
-      row.prefill_macs += layers * one.prefill_macs;
-      row.decode_macs += layers * one.decode_macs;
-      row.expansion_macs += layers * one.expansion_macs;
-      for (const Kept& kept : cache.layers[place].parts) {
-        if (!kept.per_sequence && kept.block == 0)
-          row.cache_elements_per_token += layers * kept.numbers();
-      }
+      add(costs, layers, one);
+      Costs canon;  // of Canon layers
       for (const Kept& kept : kept_by_block(*model, attention)) {
-        const Count weights = layers * Count(kept.heads + 1) * kept.width;  // of a Canon layer
-        row.parameters += weights;
-        row.linear_macs_per_token += weights;
+        const Count weights = Count(kept.heads + 1) * kept.width;
+        canon.parameters += weights;
+        canon.linear_macs_per_token += weights;
       }
+      add(costs, layers, canon);
     }
-    row.cache_elements = cache.numbers(context).total();
-    row.attention = model->attention + suffix;
-    row.notes = attention_notes(model);
-    row.cache_bytes = cache.bytes(context, rounding).total();
-    for (const Index tokens : long_contexts())
-      row.long_cache_bytes.push_back(cache.bytes(tokens, rounding).total());
-    rows.push_back(std::move(row));
+    rows.push_back({name + suffix, cache, costs, form > 0});
   }
+  return rows;
+}
+
+namespace {
+
+bool has_rows(const CachedLayer& layer) {
+  return std::ranges::any_of(layer.parts, [](const Kept& kept) { return !kept.per_sequence; });
+}
+
+bool reads_all_tokens(const CachedLayer& layer) {
+  return std::ranges::any_of(layer.parts, [&](const Kept& kept) {
+    return !kept.per_sequence && !layer.is_windowed(kept);
+  });
+}
+
+// Returns true for attentions whose rows are keys and values of KV heads.
+bool has_kv_heads(const LayerSpec& part) {
+  if (part.shares()) return true;
+  const SettingList settings = part.kind->settings();
+  return find_setting(settings, "kv-heads") != nullptr ||
+         find_setting(settings, "tie-kv") != nullptr;
+}
+
+// The other attention in `layers` layers of a model with the sizes of `own`, whose heads are
+// `width` wide.
+ModelPlan plan_beside(const ModelCache& own, const std::string& attention, Index layers,
+                      Index width, Index context, const std::optional<Given>& known) {
+  constexpr Index kMostContext = 1 << 24;
+  Given given = known ? for_another_attention(*known) : Given(model_settings());
+  if (!has_scores(parse_attention_spec(attention).cycle)) {
+    for (const char* name : kLeftToScores) given.erase(name);
+  }
+  given.put({{"layers", layers},
+             {"dim", own.width},
+             {"heads", own.heads},
+             {"context", std::min(context, kMostContext)},
+             {"positions", "none"}});  // rows are as wide without RoPE, which refuses odd widths
+  given.erase("head-dim");             // others may have another default
+  if (own.heads * width != own.width) given.put("head-dim", width);
+  given.put("attention", attention);  // last: its word has priority
+  return resolve_model(given);
+}
+
+// `old` with what `other` keeps in place of its rows.
+CachedLayer replaced_layer(const CachedLayer& old, CachedLayer other, bool keeps_others) {
+  for (const Kept& kept : old.parts) {
+    const bool of_heads = kept.name == "k" || kept.name == "v" || old.kv_heads() == 0;
+    if (kept.per_sequence || (keeps_others && !of_heads)) other.parts.push_back(kept);
+  }
+  if (other.window == 0 && !reads_all_tokens(old)) other.window = old.window;
+  return other;
 }
 
 }  // namespace
 
-std::span<const Index> long_contexts() {
-  static constexpr std::array<Index, 3> kContexts = {1 << 12, 1 << 17, 1 << 20};
-  return kContexts;
-}
-
-nlohmann::json released_latents() { return {{"kv-rank", 512}, {"rope-dim", 64}}; }
-
-std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
-                                const CacheRounding& rounding, std::vector<std::string>& left_out,
-                                const nlohmann::json& latents) {
-  std::vector<CostRow> rows;
-  const std::vector<LayerSpec> cycle = parse_attention_spec(given.text("attention")).cycle;
-  const bool take_turns = cycle.size() > 1;
-  for (const AttentionKind* kind : attention_kinds()) {
-    const bool chosen = !take_turns && cycle.front().kind == kind;
-    Given own = chosen ? given : others;
-    if (!chosen && (kind->name == "mla" || kind->name == "dsa")) own.put(latents);
-    if (take_turns && has_scores(cycle) && !kind->attends) {  // as in the pattern
-      for (const char* name : kLeftToScores) own.erase(name);
-    }
-    own.put("attention", kind->name);
-    std::optional<ModelPlan> model;
-    try {
-      model = resolve_model(own);
-      kv_cache_bytes(*model, 1, rounding);  // refuses rows that do not fit the rounding
-    } catch (const Error& error) {
-      if (chosen && given.has("attention")) throw;
-      left_out.push_back(std::string(kind->name) + ": " + error.what());
-      continue;
-    }
-    add_rows(rows, *model, context, rounding);
+std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& attention, Index context,
+                                 const std::optional<Given>& known) {
+  const bool with_heads = std::ranges::all_of(parse_attention_spec(attention).cycle, has_kv_heads);
+  const bool any_full = std::ranges::any_of(own.layers, reads_all_tokens);
+  std::vector<Index> replaced;
+  for (Index i = 0; i < std::ssize(own.layers); ++i) {
+    if (with_heads || !any_full ? has_rows(own.layers[i]) : reads_all_tokens(own.layers[i]))
+      replaced.push_back(i);
   }
-  if (take_turns) add_rows(rows, resolve_model(given), context, rounding);
-  if (rows.empty()) throw ShapeError("{}", left_out.front());
+  const Index count = std::ssize(replaced);
+  if (count == 0 || own.width == 0 || own.heads == 0)
+    throw SettingError("`attention` {}: {} has no heads that it could replace", attention,
+                       own.type);
+  CostRow row{attention, own};
+  row.cache.notes.clear();
+  row.replaced = count;
+  std::map<Index, std::pair<ModelPlan, ModelCache>> plans;  // by the width of heads
+  bool whole = count == std::ssize(own.layers);             // layers are those of a plan
+  try {
+    for (Index i = 0; i < count; ++i) {
+      CachedLayer& layer = row.cache.layers[replaced[i]];
+      const auto k = std::ranges::find(layer.parts, "k", &Kept::name);
+      const Index width = k == layer.parts.end() ? own.head_dim : k->width;
+      auto plan = plans.find(width);
+      if (plan == plans.end()) {
+        const ModelPlan made = plan_beside(own, attention, count, width, context, known);
+        plan = plans.emplace(width, std::pair(made, cache_of(made))).first;
+        row.cache.notes = plan->second.second.notes;
+      }
+      const CachedLayer& other = plan->second.second.layers[i];
+      layer = replaced_layer(layer, other, with_heads);
+      whole = whole && layer.window == other.window && layer.parts.size() == other.parts.size();
+    }
+  } catch (const Error& error) {
+    throw SettingError("`attention` {}: {}", attention, error.what());
+  }
+  if (!known || !whole || plans.size() > 1) return {row};
+  std::vector<CostRow> rows = cost_rows(plans.begin()->second.first, attention, context);
+  for (CostRow& form : rows) form.cache = row.cache;
   return rows;
 }
 

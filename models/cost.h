@@ -1,9 +1,7 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-#include <span>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "models/model_cache.h"
@@ -11,37 +9,30 @@
 
 namespace headcount {
 
-/// Costs at a context of the attention of all layers in one form, and of their blocks' Canon
-/// layers. Layers that share another layer's cache store nothing, and a window limits the keys that
-/// are read and stored.
-struct CostRow : Costs {
-  ModelPlan model;
+/// A model, or an attention, with its cache and, where its layers can be run dry, their costs.
+struct CostRow {
+  std::string name;  ///< "llama-3.1-8b"; of an attention the setting, with the form: "mla-absorbed"
   ModelCache cache;
-  std::string attention = {};  ///< value of the setting, with the forms: "gqa", "mla-absorbed"
-  bool trained = false;        ///< true for the form that training uses
-  bool decodes = false;        ///< true for the form that decoding chooses
-  Index layers = 0;
-  Count cache_elements_per_token = {};       ///< of rows of single tokens, before a window is full
-  Count cache_elements = {};                 ///< at the context
-  Count cache_bytes = 0;                     ///< at the context, of one sequence
-  std::vector<Count> long_cache_bytes = {};  ///< at each of `long_contexts()`
-  std::vector<std::string> notes = {};       ///< see attention_notes
+  std::optional<Costs> costs = {};     ///< of all layers, with their blocks' Canon layers
+  bool is_form = false;                ///< another form of the row before, with the same cache
+  std::optional<Index> replaced = {};  ///< of `rows_beside`: layers that have the attention
+  std::string source = {};             ///< of a released model: where its sizes stand
+
+  /// The name, with how many layers have the attention if not all do: "mla in 4 of 32 layers".
+  std::string label() const;
 };
 
-/// Long contexts that a cost table shows besides the model's own: 4 k, 128 k and 1 M tokens.
-std::span<const Index> long_contexts();
+/// A row for each form of the model's layers, with the costs at `context`; layers with fewer forms
+/// count with their last form. A window limits the keys that are read.
+std::vector<CostRow> cost_rows(const ModelPlan& model, const std::string& name, Index context);
 
-/// One row per form of each kind of attention with the sizes of `given`, and of its pattern, if
-/// layers have several kinds in turn; kinds other than its own have those of `others`. Another
-/// kind that does not fit the sizes is left out, and the reason added to `left_out`. Throws
-/// ShapeError if the attention in `given` does not fit the sizes, and if no kind fits.
-/// `latents` are settings of rows of MLA and DSA that are not the attention in `given`.
-std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
-                                const CacheRounding& rounding, std::vector<std::string>& left_out,
-                                const nlohmann::json& latents = nlohmann::json::object());
-
-/// Settings of the latents that a released model would have with MLA: DeepSeek's, of 512 numbers
-/// and a rotary key of 64.
-nlohmann::json released_latents();
+/// The model `own` with another attention, a value of the setting, whose parts take turns in the
+/// layers that are replaced: the heads of all of them, in their windows, by an attention with KV
+/// heads, the layers that read all tokens by another one. States, shared layers and keys of
+/// indexers beside KV heads stay. `known` are the settings of `own`; without them there are no
+/// costs, nor if a layer or a window stays. Throws SettingError for an attention that does not fit
+/// the sizes, and if the model has no heads.
+std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& attention, Index context,
+                                 const std::optional<Given>& known = {});
 
 }  // namespace headcount

@@ -19,11 +19,8 @@ Index share(std::int64_t count, std::int64_t parts) {
   return static_cast<Index>((count + parts - 1) / parts);
 }
 
-// Gives a layer with KV heads this many, as wide as before.
-void set_kv_heads(CachedLayer& layer, Index heads) {
-  for (Kept& part : layer.parts)
-    if (part.name == "k" || part.name == "v") part.heads = heads;
-}
+// Factors of heads (`tpa`) serve all heads.
+bool is_factor(const Kept& kept) { return kept.name.ends_with("_a") || kept.name.ends_with("_b"); }
 
 }  // namespace
 
@@ -56,20 +53,19 @@ Index ModelCache::kv_heads() const {
   return most;
 }
 
-ModelCache ModelCache::with_kv_heads(Index most) const {
-  ModelCache changed = *this;
-  for (CachedLayer& layer : changed.layers)
-    set_kv_heads(layer,
-                 share(layer.kv_heads() * std::int64_t{most}, std::max<Index>(1, kv_heads())));
-  return changed;
+ModelCache ModelCache::with_draft() const {
+  ModelCache whole = *this;
+  whole.layers.insert(whole.layers.end(), draft.begin(), draft.end());
+  return whole;
 }
 
 ModelCache ModelCache::of_shard(Index shards) const {
   ModelCache one = *this;
   for (CachedLayer& layer : one.layers) {
-    set_kv_heads(layer, share(layer.kv_heads(), shards));
-    for (Kept& part : layer.parts)
-      if (part.per_sequence) part.width = share(part.width, shards);
+    for (Kept& part : layer.parts) {
+      Index& shared = part.per_sequence ? part.width : part.heads;
+      if (!is_factor(part)) shared = share(shared, shards);
+    }
   }
   return one;
 }
@@ -127,7 +123,10 @@ ModelCache cache_of(const ModelPlan& model) {
     layer = {std::string(attention.kind().name), cache_parts(attention), attention.window};
     for (Kept& kept : kept_by_block(*model, attention)) layer.parts.push_back(std::move(kept));
   }
-  ModelCache cache{.type = model->attention, .width = model->dim, .context = model->context};
+  ModelCache cache{.type = model->attention,
+                   .width = model->dim,
+                   .context = model->context,
+                   .notes = attention_notes(model)};
   for (Index i = 0; i < model->layers; ++i) cache.layers.push_back(cycle[model->place(i)]);
   return cache;
 }

@@ -69,14 +69,14 @@ struct ModelCache {
   bool has_latents() const;
   /// The model with its latents held as keys and values of all heads.
   ModelCache expanded() const;
-  /// The model if its layers of most KV heads had `most`, others in proportion, rounded up.
-  ModelCache with_kv_heads(Index most) const;
-  /// The share of one of `shards` GPUs: KV heads are shared out, and copied where there are fewer
-  /// of them than GPUs; latents are copied; states are shared out by heads.
+  ModelCache with_draft() const;  ///< with the layers of `draft` behind the others
+  /// The share of one of `shards` GPUs: heads are shared out, and copied where there are fewer of
+  /// them than GPUs, as is a latent; states are shared out by heads, factors are copied.
   ModelCache of_shard(Index shards) const;
 };
 
-/// The cache of this program's model. A layer that reads another layer's cache keeps no rows.
+/// The cache of this program's model, with its notes (see attention_notes). A layer that reads
+/// another layer's cache keeps no rows.
 ModelCache cache_of(const ModelPlan& model);
 
 /// Bytes of the KV cache of one sequence of `context` tokens. Throws SettingError for a part of

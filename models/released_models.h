@@ -19,9 +19,5 @@ struct ReleasedModel {
 const std::vector<ReleasedModel>& released_models();
 /// The released model of that name. Throws DataError that names the nearest.
 const ReleasedModel& released_model(const std::string& name);
-/// Released models with settings.
-std::vector<ReleasedModel> known_models();
-/// Released model of that name, with settings. Throws SettingError that lists the known names.
-const ReleasedModel& known_model(const std::string& name);
 
 }  // namespace headcount

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <set>
-#include <tuple>
+#include <string_view>
 #include <utility>
 
-#include "models/cost.h"
+#include "autograd/base/text.h"
+#include "train/cache_terms.h"
 #include "train/units.h"
 
 namespace headcount {
@@ -16,17 +18,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Index kMostDrawn = 1000;  // layers: more would be thinner than a pixel
-
-// Points of a curve, tokens and bytes of `batch` sequences: at powers of two from 1024 tokens on,
-// until the bytes exceed `most`, and at the contexts themselves.
-Json points_of(const ModelCache& cache, const CacheRounding& rounding,
-               const std::vector<Index>& contexts, Index batch, double most) {
+// Points of a curve, tokens and `bytes` of them: at powers of two from 1024 tokens on, until the
+// bytes exceed `most`, and at the contexts themselves.
+Json points_of(const std::function<double(Index)>& bytes, const std::vector<Index>& contexts,
+               double most) {
   constexpr Index kFirst = 1 << 10, kLast = 1 << 27;
-  const auto bytes = [&](Index tokens) {
-    return static_cast<double>(batch) *
-           static_cast<double>(cache.bytes(tokens, rounding).total().value());
-  };
   std::set<Index> points(contexts.begin(), contexts.end());
   std::int64_t tokens = std::min(kFirst, contexts.front());
   const auto goes_on = [&] {
@@ -37,6 +33,14 @@ Json points_of(const ModelCache& cache, const CacheRounding& rounding,
   Json all = Json::array();
   for (const Index point : points) all.push_back({point, bytes(point)});
   return all;
+}
+
+// A context in a heading: "4 k", "1 M", "100".
+std::string context_text(Index context) {
+  constexpr Index kKilo = 1024, kMega = kKilo * kKilo;
+  if (context % kKilo != 0) return std::to_string(context);
+  return context % kMega == 0 ? std::to_string(context / kMega) + " M"
+                              : std::to_string(context / kKilo) + " k";
 }
 
 }  // namespace
@@ -57,270 +61,278 @@ Json cache_layers(const ModelCache& cache, const CacheRounding& rounding) {
   return layers;
 }
 
-std::string stored_text(const CacheRounding& rounding, CacheType unrounded) {
-  std::string text;
-  const auto add = [&](const std::string& part, CacheType type) {
-    const CacheTypeRow& row = row_of(type);
-    const Index group = rounding.all.group;
-    const bool whole = row.bits % 8 == 0;
-    text += (text.empty() ? "" : ", ") + part +
-            (whole ? counted(row.bits / 8, "byte") : counted(row.bits, "bit")) + " a number";
-    if (row.scale_bytes > 0)
-      text += " and " + std::to_string(row.scale_bytes) + (whole ? " a " : " bytes a ") +
-              (group > 0 ? "group of " + std::to_string(group) : "row");
-    text += " (" + std::string(row.name) + ")";
-  };
-  if (rounding.parts.empty()) add("", rounding.all.type);
-  for (const auto& [part, type] : rounding.parts) add(part + " ", type);
-  if (rounding.all.recent > 0)
-    add("of the last " + std::to_string(rounding.all.recent) + " tokens ", unrounded);
-  return text + ", states " + std::to_string(kStateBytes) + " (f32)";
-}
-
-Json cost_figures(const std::vector<NamedCache>& caches, const CacheRounding& rounding,
-                  const std::vector<Index>& contexts, Index batch,
-                  const std::optional<Room>& room) {
-  Json drawn = Json::array();
-  for (const auto& [name, cache] : caches) {
-    Json one = {{"spec", name},
-                {"points", points_of(cache, rounding, contexts, batch, room ? room->bytes : 0)}};
-    if (std::ssize(cache.layers) <= kMostDrawn) one["cache"] = cache_layers(cache, rounding);
-    drawn.push_back(std::move(one));
-  }
-  Json figures = {{"contexts", contexts}, {"batch", batch}, {"caches", std::move(drawn)}};
-  if (room) figures["room"] = {{"bytes", room->bytes}, {"name", room->name}};
-  return figures;
-}
-
 namespace {
 
-// Equal layers together, in the order in which they first appear.
-struct Group {
-  const CachedLayer* layer;
-  Index layers;
-};
-std::vector<Group> groups_of(const ModelCache& cache) {
-  std::vector<Group> groups;
-  const auto numbers = [](const CachedLayer& layer) {
-    return std::tuple(layer.kind, layer.per_token(), layer.once());
-  };
+// Bytes of all sequences.
+double bytes_of(const CostTable& q, const ModelCache& cache, Index context) {
+  return static_cast<double>(q.batch) *
+         static_cast<double>(cache.bytes(context, q.rounding).total().value());
+}
+
+double free_memory(const CostTable& q) {
+  return std::max(0.0,
+                  q.memory.value_or(0) - q.weights.value_or(0) / static_cast<double>(q.shards));
+}
+
+// Tokens that each sequence may have; none if any number fits.
+std::optional<Index> longest_context(const CostTable& q, const ModelCache& cache) {
+  constexpr Index kAny = 2'147'483'647;  // no model has as many positions
+  const auto fit = [&](Index tokens) { return bytes_of(q, cache, tokens) <= free_memory(q); };
+  if (fit(kAny)) return {};
+  Index fits = 0, too_long = kAny;
+  while (too_long - fits > 1) {
+    const Index middle = fits + (too_long - fits) / 2;
+    (fit(middle) ? fits : too_long) = middle;
+  }
+  return fits;
+}
+
+// Sequences of so many tokens that fit; none if any number does.
+std::optional<Index> sequences_of(const CostTable& q, const ModelCache& cache, Index context) {
+  constexpr double kAny = 2'147'483'647;
+  const double one = bytes_of(q, cache, context) / static_cast<double>(q.batch);
+  if (free_memory(q) >= kAny * one) return {};
+  return static_cast<Index>(free_memory(q) / one);
+}
+
+std::string count_text(const std::optional<Index>& count) {
+  return count ? thousands_text(static_cast<double>(*count)) : "any";
+}
+
+// The context from which on the rows in a layer take as many bytes as a layer's state; none if the
+// model has not both.
+std::optional<Index> state_context(const ModelCache& cache, const CacheRounding& rounding) {
+  double rows = 0, state = 0;
   for (const CachedLayer& layer : cache.layers) {
-    const auto same = std::ranges::find_if(
-        groups, [&](const Group& group) { return numbers(*group.layer) == numbers(layer); });
-    if (same == groups.end()) {
-      groups.push_back({&layer, 1});
-    } else {
-      ++same->layers;
-    }
+    ModelCache one;
+    one.layers = {layer};
+    rows = std::max(rows, slopes_of(one, rounding).back().bytes);
+    state = std::max(state, layer.once() * static_cast<double>(kStateBytes));
   }
-  return groups;
+  if (rows == 0 || state == 0) return {};
+  return static_cast<Index>(std::ceil(state / rows));
 }
 
-std::vector<Column<Group>> layer_columns() {
-  const auto number = [](const char* heading, const char* key, double (CachedLayer::*of)() const) {
-    return number_column<Group>(
-        heading, key, [=](const Group& g) { return json_number((g.layer->*of)()); }, decimal_text);
+// Notes on caches, of all but the first with its name.
+std::vector<std::string> notes_of(const std::vector<CostRow>& rows) {
+  std::vector<std::string> all;
+  for (const CostRow& row : rows) {
+    if (row.is_form) continue;
+    const std::string of = &row == &rows.front() ? "" : row.name + ": ";
+    for (const std::string& note : row.cache.notes) all.push_back(printable(of + note));
+  }
+  return all;
+}
+
+// What engines log of a cache: "48 KiB + 98,304 B a token until 4096, then 16,384 B a token".
+std::string bytes_text(const ModelCache& cache, const CacheRounding& rounding) {
+  const Count once = cache.bytes(1, rounding).once;
+  const std::vector<Slope> slopes = slopes_of(cache, rounding);
+  std::string text = once.value() > 0 ? binary_text(static_cast<double>(once.value())) : "";
+  if (!text.empty() && slopes.size() == 1 && slopes.front().bytes == 0) return text + " a sequence";
+  for (const Slope& slope : slopes) {
+    if (!text.empty()) text += &slope == &slopes.front() ? " + " : ", then ";
+    text += thousands_text(slope.bytes) + " B a token";
+    if (slope.until > 0) text += " until " + std::to_string(slope.until);
+  }
+  return text;
+}
+
+std::vector<std::string> memory_sentences(const CostTable& q) {
+  const ModelCache& cache = q.rows.front().cache;
+  const std::string memory =
+      binary_text(*q.memory) + " of memory" + (q.shards > 1 ? " on each GPU" : "") + ", ";
+  if (free_memory(q) == 0) return {memory + "which the weights do not fit"};
+  const std::string weights =
+      q.weights ? binary_text(*q.weights / static_cast<double>(q.shards)) + " of it for weights:"
+                : "weights left out (no whole model*.safetensors beside a config.json):";
+  const std::optional<Index> longest = longest_context(q, cache);
+  std::string fit = "  " + (q.batch == 1 ? "one sequence" : counted(q.batch, "sequence")) + " of " +
+                    (longest ? "up to " + count_text(longest) : "any number of") + " tokens";
+  for (const Index context : q.contexts)
+    fit += ", " + count_text(sequences_of(q, cache, context)) + " of " + std::to_string(context);
+  return {memory + weights, fit};
+}
+
+// The bytes of the first row, the sum that they are, and what fits into memory.
+std::vector<std::string> sentences(const CostTable& q) {
+  const CostRow& row = q.rows.front();
+  const std::string type = row.name == row.cache.type ? "" : " (" + row.cache.type + ")";
+  std::vector<std::string> all = {row.name + type + ", " +
+                                  counted(std::ssize(row.cache.layers), "layer") + ": " +
+                                  bytes_text(row.cache, q.rounding)};
+  for (const Term& term : terms_of(row.cache, q.rounding)) all.push_back("  " + term.text());
+  if (const auto context = state_context(row.cache, q.rounding))
+    all.push_back("from a context of " + counted(*context, "token") +
+                  " on, the state of a layer takes no more bytes than the rows of another");
+  for (const std::string& note : notes_of({row})) all.push_back("note: " + note);
+  if (!q.memory) return all;
+  for (const std::string& sentence : memory_sentences(q)) all.push_back(sentence);
+  return all;
+}
+
+bool has_costs(const std::vector<CostRow>& rows) {
+  return std::ranges::any_of(rows, [](const CostRow& row) { return row.costs.has_value(); });
+}
+
+// What the numbers of the table are.
+std::vector<std::string> headings(const CostTable& q) {
+  std::string text = "KV cache of " +
+                     (q.batch == 1 ? "one sequence" : counted(q.batch, "sequence")) + " in " +
+                     q.rounding.text();
+  if (q.shards > 1) text += ", on each of " + std::to_string(q.shards) + " GPUs";
+  text += ", all layers; numbers are of one layer";
+  if (!has_costs(q.rows)) return {text};
+  return {text, "Parameters and MACs (multiply-accumulates) of attention: means per layer, at " +
+                    counted(q.costs_at, "token")};
+}
+
+// A name in a table: its beginning and end if it is a long pattern.
+std::string short_name(const std::string& name) {
+  constexpr std::size_t kBegin = 12, kEnd = 18;
+  if (name.size() <= kBegin + kEnd + 3 || name.find('/') == name.npos) return name;
+  return name.substr(0, kBegin) + "..." + name.substr(name.size() - kEnd);
+}
+
+// Columns of the table; for people, those with a heading.
+std::vector<Column<CostRow>> cost_columns(const CostTable& q) {
+  const auto layers = [](const CostRow& row) {
+    return static_cast<double>(row.cache.layers.size());
   };
-  return {{"layers", "layers", {}, [](const Group& g) { return Json(g.layers); }, false, 6},
-          {"keep", "kind", {}, [](const Group& g) { return Json(g.layer->kind); }, true, 16},
-          number("numbers a token", "numbers_per_token", &CachedLayer::per_token),
-          number("once a sequence", "numbers_once", &CachedLayer::once)};
+  std::vector<Column<CostRow>> all = {{q.is_list ? "model" : "attention", "name",
+                                       [](const CostRow& row) { return short_name(row.label()); },
+                                       [](const CostRow& row) { return row.name; }, true}};
+  const auto add = [&](const std::string& heading, const std::string& key,
+                       std::string (*text)(double), std::function<Json(const CostRow&)> value) {
+    const auto word = [=](const CostRow& row) {
+      const Json number = value(row);
+      return number.is_null() ? std::string("-") : text(number.get<double>());
+    };
+    all.push_back({heading, key, word, value});
+  };
+  const auto add_costs = [&](const char* heading, const char* key, Count Costs::*count) {
+    add(heading, key, decimal_text, [=](const CostRow& row) {
+      if (!row.costs) return Json();
+      const std::int64_t total = ((*row.costs).*count).value(), many = std::ssize(row.cache.layers);
+      if (total % many == 0) return Json(total / many);
+      return Json(static_cast<double>(total) / static_cast<double>(many));
+    });
+  };
+  if (has_costs(q.rows)) {
+    add_costs("parameters", "params_per_layer", &Costs::parameters);
+    add_costs("linear\nMACs/token", "linear_macs_per_token_per_layer",
+              &Costs::linear_macs_per_token);
+    add_costs("pairs,\nMACs of\nprefill", "prefill_attention_macs_per_layer", &Costs::prefill_macs);
+    add_costs("pairs,\nMACs/new\ntoken", "decode_attention_macs_per_layer", &Costs::decode_macs);
+    add_costs("expansion\nMACs/token", "decode_expansion_macs_per_layer", &Costs::expansion_macs);
+  }
+  if (std::ranges::any_of(q.rows, [](const CostRow& row) { return row.replaced.has_value(); }))
+    add("", "replaced_layers", decimal_text,
+        [](const CostRow& row) { return row.replaced ? Json(*row.replaced) : Json(); });
+  add("numbers/\ntoken", "cache_elements_per_token_per_layer", decimal_text,
+      [=](const CostRow& row) { return json_number(row.cache.per_token() / layers(row)); });
+  add("a token", "cache_bytes_per_token", binary_text,
+      [=](const CostRow& row) { return json_number(row.cache.bytes_per_token(q.rounding)); });
+  for (const Index context : q.contexts)
+    add("at " + context_text(context), "cache_bytes_at_" + std::to_string(context), binary_text,
+        [=](const CostRow& row) { return json_number(bytes_of(q, row.cache, context)); });
+  const auto add_fits = [&](const std::string& heading, const std::string& key, auto of) {
+    all.push_back({heading, key, [=](const CostRow& row) { return count_text(of(row.cache)); },
+                   [=](const CostRow& row) {
+                     const std::optional<Index> count = of(row.cache);
+                     return count ? Json(*count) : Json();
+                   }});
+  };
+  if (q.memory) {
+    add_fits("longest\ncontext", "longest_context",
+             [=](const ModelCache& cache) { return longest_context(q, cache); });
+    for (const Index context : q.contexts)
+      add_fits("sequences\nof " + context_text(context), "sequences_of_" + std::to_string(context),
+               [=](const ModelCache& cache) { return sequences_of(q, cache, context); });
+  }
+  if (q.is_list)
+    all.push_back({"source", "source", {}, [](const CostRow& row) { return row.source; }, true});
+  return all;
 }
-
-// The cache of a model of the same sizes with another attention.
-ModelCache with_attention(const std::string& attention, const ModelCache& cache,
-                          const CacheRounding& rounding) {
-  if (cache.head_dim == 0)
-    throw SettingError("`attention`: the configuration's attention is not of ordinary heads");
-  Given given(model_settings());
-  nlohmann::json sizes = released_latents();
-  sizes.update({{"attention", attention},
-                {"layers", std::ssize(cache.layers)},
-                {"dim", cache.width},
-                {"heads", cache.heads},
-                {"head-dim", cache.head_dim}});
-  try {
-    given.put(sizes);
-    ModelCache other = cache_of(resolve_model(given));
-    other.require_fit(rounding);
-    return other;
-  } catch (const Error& error) {
-    throw SettingError("`attention` {}: {}", attention, error.what());
-  }
-}
-
-// A cache, and what is asked of it.
-class CacheCost {
- public:
-  CacheCost(const ModelCache& cache, const CostQuestion& question)
-      : cache_(cache), shard_(cache.of_shard(question.shards)), question_(question) {
-    for (const std::string& attention : question.attentions)
-      others_.push_back({attention, with_attention(attention, cache, question.rounding)});
-  }
-
-  std::string text(Format format) const {
-    const auto of_token = [&](const ModelCache& cache) {
-      return binary_text(cache.bytes_per_token(question_.rounding)) + " a token";
-    };
-    const char* const end = format == Format::markdown ? "  \n" : "\n";  // of a line in a paragraph
-    const bool windows = cache_.numbers(1).windowed.value() > 0;
-    std::string text = cache_.type + ", " + counted(std::ssize(cache_.layers), "layer") + "; " +
-                       of_token(cache_) + (windows ? " before windows are full" : "") + end;
-    if (cache_.has_latents())
-      text +=
-          "latents as published; engines that expand them to keys and values of all heads keep " +
-          of_token(cache_.expanded()) + end;
-    text += "cached rows take " + stored_text(question_.rounding, cache_.unrounded) + "\n\n" +
-            text_table(layer_columns(), groups_of(cache_), format) + '\n' +
-            text_table(columns(), question_.contexts, format);
-    if (const auto context = state_context())
-      text += "\nfrom a context of " + counted(*context, "token") +
-              " on, the state of a layer takes no more bytes than the rows of another\n";
-    return text + (question_.memory ? '\n' + memory_text(end) + '\n' : "");
-  }
-
-  Json json() const {
-    const CacheSizes numbers = cache_.numbers(question_.contexts.front());
-    Json result = {{"model_type", cache_.type},
-                   {"cache_dtype", question_.rounding.text()},
-                   {"cache_numbers",
-                    {{"total", numbers.total().value()},
-                     {"growing", numbers.growing.value()},
-                     {"windowed", numbers.windowed.value()},
-                     {"once", numbers.once.value()}}},
-                   {"layers", json_rows(layer_columns(), groups_of(cache_))},
-                   {"contexts", json_rows(columns(), question_.contexts)}};
-    if (cache_.has_latents()) {
-      result["numbers_per_token"] = json_number(cache_.per_token());
-      result["expanded_numbers_per_token"] = json_number(cache_.expanded().per_token());
-    }
-    if (const auto context = state_context()) result["state_context"] = *context;
-    if (question_.weights) result["weight_bytes"] = json_number(*question_.weights);
-    if (question_.memory) result["longest_context"] = longest_context();
-    return result;
-  }
-
-  Json figures() const {
-    const std::string part = question_.shards > 1 ? ", 1/" + std::to_string(question_.shards) : "";
-    std::vector<NamedCache> caches = {{cache_.type + part, shard_}};
-    caches.insert(caches.end(), others_.begin(), others_.end());
-    std::optional<Room> room;
-    if (question_.memory)
-      room = {free(), question_.weights ? binary_text(free()) + " beside the weights"
-                                        : binary_text(*question_.memory) + " of memory"};
-    return cost_figures(caches, question_.rounding, question_.contexts, question_.batch, room);
-  }
-
- private:
-  // The cache of one sequence.
-  double bytes(const ModelCache& cache, Index context) const {
-    return static_cast<double>(cache.bytes(context, question_.rounding).total().value());
-  }
-
-  // Bytes for caches.
-  double free() const {
-    return std::max(0.0, question_.memory.value_or(0) -
-                             question_.weights.value_or(0) / static_cast<double>(question_.shards));
-  }
-
-  // Tokens that `batch` sequences may have; kAny if all fit.
-  Index longest_context() const {
-    const auto fit = [&](Index tokens) {
-      return bytes(shard_, tokens) * static_cast<double>(question_.batch) <= free();
-    };
-    if (fit(kAny)) return kAny;
-    Index fits = 0, too_long = kAny;
-    while (too_long - fits > 1) {
-      const Index middle = fits + (too_long - fits) / 2;
-      (fit(middle) ? fits : too_long) = middle;
-    }
-    return fits;
-  }
-
-  // The context from which on the rows in a layer take as many bytes as a layer's state; none if
-  // the model has not both.
-  std::optional<Index> state_context() const {
-    double row = 0, state = 0;
-    for (const CachedLayer& layer : cache_.layers) {
-      double rows = 0, once = 0;
-      for (const Kept& kept : layer.parts) {
-        const double bytes = static_cast<double>(kept.numbers()) *
-                             bytes_of_number(kept, question_.rounding) /
-                             static_cast<double>(std::max<Index>(1, kept.block));
-        if (!layer.is_windowed(kept)) (kept.per_sequence ? once : rows) += bytes;
-      }
-      row = std::max(row, rows);
-      state = std::max(state, once);
-    }
-    if (row == 0 || state == 0) return {};
-    return static_cast<Index>(std::ceil(state / row));
-  }
-
-  // Columns of a row for each context.
-  std::vector<Column<Index>> columns() const {
-    std::vector<Column<Index>> all = {
-        {"context", "context", {}, [](Index context) { return Json(context); }, false, 9}};
-    const auto add = [&](const std::string& heading, const std::string& key, auto of) {
-      all.push_back(number_column<Index>(
-          heading, key, [of](Index context) { return json_number(of(context)); }, binary_text));
-    };
-    const auto add_part = [&](const char* heading, const char* key, Count CacheSizes::*part) {
-      add(heading, key, [this, part](Index context) {
-        return static_cast<double>((cache_.bytes(context, question_.rounding).*part).value());
-      });
-    };
-    const auto add_total = [&](const std::string& heading, const std::string& key,
-                               const ModelCache& cache, Index sequences = 1) {
-      add(heading, key, [this, cache, sequences](Index context) {
-        return static_cast<double>(sequences) * bytes(cache, context);
-      });
-    };
-    add_part("rows of\nall tokens", "growing_bytes", &CacheSizes::growing);
-    add_part("of windows", "windowed_bytes", &CacheSizes::windowed);
-    add_part("once a\nsequence", "once_bytes", &CacheSizes::once);
-    add_total("one\nsequence", "cache_bytes", cache_);
-    if (cache_.has_latents()) add_total("latents\nexpanded", "expanded_bytes", cache_.expanded());
-    if (question_.batch > 1)
-      add_total(std::to_string(question_.batch) + "\nsequences", "batch_bytes", cache_,
-                question_.batch);
-    if (question_.shards > 1)
-      add_total("on each of\n" + std::to_string(question_.shards) + " GPUs", "shard_bytes", shard_);
-    if (question_.memory && bytes(shard_, question_.contexts.front()) > 0)
-      all.push_back({"batch\nthat fits", "batch_that_fits", {}, [this](Index context) {
-                       const double fit = std::min(free() / bytes(shard_, context), 1e15);
-                       return Json(static_cast<std::int64_t>(fit));
-                     }});
-    for (const auto& [attention, cache] : others_)
-      add_total("if " + attention, "if_" + attention, cache);
-    return all;
-  }
-
-  // Ends all lines but the last one by `end`.
-  std::string memory_text(const char* end) const {
-    const std::string on_each =
-        question_.shards > 1 ? " on each of " + std::to_string(question_.shards) + " GPUs" : "";
-    std::string text = binary_text(*question_.memory) + " of memory" + on_each + ", ";
-    text += question_.weights
-                ? binary_text(*question_.memory - free()) + " of them for weights"
-                : std::string("weights left out (no model.safetensors beside the file)");
-    text += end + ("longest context of " + counted(question_.batch, "sequence")) + ": ";
-    if (free() <= 0) return text + "none, the weights do not fit";
-    const Index longest = longest_context();
-    return text + (longest == kAny ? "any" : counted(longest, "token"));
-  }
-
-  static constexpr Index kAny = 2'147'483'647;  // no model has as many positions
-  ModelCache cache_, shard_;
-  CostQuestion question_;
-  std::vector<NamedCache> others_;
-};
 
 }  // namespace
 
-CostAnswer cost_of_cache(const ModelCache& cache, const CostQuestion& question) {
-  const CacheCost cost(cache, question);
-  const Json json = cost.json();
-  return {[=](Format format) { return cost.text(format); }, json, json["contexts"], cost.figures()};
+std::string CostTable::text(Format format, std::size_t width) const {
+  const CostTable& q = *this;
+  std::string text;
+  const auto add = [&](const std::string& line) {  // of a paragraph
+    text += line + (format == Format::markdown ? "  \n" : "\n");
+  };
+  if (!q.is_list) {
+    std::ranges::for_each(sentences(q), add);
+    text += '\n';
+  }
+  std::ranges::for_each(headings(q), add);
+  std::vector<Column<CostRow>> columns = cost_columns(q);
+  std::erase_if(columns, [](const auto& column) { return column.heading.empty(); });
+  std::vector<std::string_view> rare;
+  for (const auto& column : columns)  // those of the first row stand above
+    if (column.key.starts_with("sequences_of_")) rare.push_back(column.key);
+  for (const char* key : {"cache_elements_per_token_per_layer", "decode_expansion_macs_per_layer",
+                          "prefill_attention_macs_per_layer", "linear_macs_per_token_per_layer",
+                          "decode_attention_macs_per_layer", "params_per_layer"})
+    rare.emplace_back(key);
+  text += '\n' + text_table(columns, q.rows, format, width, rare);
+  const std::vector<std::string> notes = notes_of(q.rows);
+  const std::size_t first = q.rows.front().cache.notes.size();  // which stand above
+  if (!q.is_list && notes.size() > first) text += '\n';
+  for (std::size_t i = q.is_list ? 0 : first; i < notes.size(); ++i) add("note: " + notes[i]);
+  return text;
+}
+
+Json CostTable::json() const {
+  const CostTable& q = *this;
+  Json result = {{"cache_dtype", q.rounding.text()},
+                 {"contexts", q.contexts},
+                 {"batch", q.batch},
+                 {"shards", q.shards}};
+  if (has_costs(q.rows)) result["macs_at"] = q.costs_at;
+  if (q.memory) {
+    result["memory_bytes"] = json_number(*q.memory);
+    result["weight_bytes"] = q.weights ? json_number(*q.weights) : Json();
+  }
+  if (!q.is_list) {
+    const ModelCache& cache = q.rows.front().cache;
+    result["model_type"] = cache.type;
+    result["layers"] = cache.layers.size();
+    result["bytes_per_sequence"] = cache.bytes(1, q.rounding).once.value();
+    for (const Slope& slope : slopes_of(cache, q.rounding))
+      result["bytes_per_token"].push_back({{"until", slope.until > 0 ? Json(slope.until) : Json()},
+                                           {"bytes", json_number(slope.bytes)}});
+    result["terms"] = Json::array();
+    for (const Term& term : terms_of(cache, q.rounding)) result["terms"].push_back(term.json());
+    if (const auto context = state_context(cache, q.rounding)) result["state_context"] = *context;
+    result["notes"] = notes_of(q.rows);
+  }
+  result["rows"] = json_rows(cost_columns(q), q.rows);
+  return result;
+}
+
+Json CostTable::figures() const {
+  constexpr Index kMostDrawn = 1000;  // layers: more would be thinner than a pixel
+  const CostTable& q = *this;
+  const double room = free_memory(q);
+  Json drawn = Json::array();
+  for (const CostRow& row : q.rows) {
+    if (row.is_form) continue;
+    Json one = {{"spec", short_name(row.label())},
+                {"points", points_of([&](Index tokens) { return bytes_of(q, row.cache, tokens); },
+                                     q.contexts, room)}};
+    if (std::ssize(row.cache.layers) <= kMostDrawn)
+      one["cache"] = cache_layers(row.cache, q.rounding);
+    drawn.push_back(std::move(one));
+  }
+  Json figures = {{"contexts", q.contexts}, {"batch", q.batch}, {"caches", std::move(drawn)}};
+  if (q.memory)
+    figures["room"] = {
+        {"bytes", room},
+        {"name", binary_text(room) + (q.weights ? " beside the weights" : " of memory")}};
+  return figures;
 }
 
 }  // namespace headcount

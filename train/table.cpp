@@ -87,11 +87,17 @@ std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t
   for (const std::string_view key : rare) {
     const auto column = std::ranges::find(columns, key, &TextColumn::key);
     if (width == 0 || column == columns.end() || width_of(text) <= width) continue;
-    left_out += (left_out.empty() ? "" : "; ") + in_one_line(column->heading);
+    const std::string heading = in_one_line(column->heading);
+    left_out += left_out.empty() ? "left out, see --wide: " : "; ";
+    if (left_out.size() - (left_out.rfind('\n') + 1) + heading.size() >= width) {
+      left_out.back() = '\n';
+      left_out += "  ";
+    }
+    left_out += heading;
     columns.erase(column);
     text = side_by_side(columns);
   }
-  return left_out.empty() ? text : text + "left out, see --wide: " + left_out + "\n";
+  return left_out.empty() ? text : text + left_out + "\n";
 }
 
 nlohmann::ordered_json json_number(double number) {

@@ -52,6 +52,13 @@ std::string decimal_text(double value) {
   return short_number(value, 1000, {"", "K", "M", "G", "T", "P", "E"});
 }
 
+std::string thousands_text(double value) {
+  std::string text = number_text(value, value == std::floor(value) ? 0 : 2);
+  for (auto at = std::ssize(text.substr(0, text.find('.'))) - 3; at > (value < 0); at -= 3)
+    text.insert(static_cast<std::size_t>(at), ",");
+  return text;
+}
+
 std::string binary_text(double bytes) {
   return short_number(bytes, 1024, {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
 }
@@ -67,10 +74,19 @@ std::string counted(Index count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-double bytes_named(std::string_view setting, std::string_view text) {
+double memory_named(std::string_view text) {
   static const std::map<std::string_view, double> kUnits = {
       {"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
       {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  // MiB as nvidia-smi and, for mi300x, rocm-smi report them: a card of "80 GB" has neither 80 GB
+  // nor 80 GiB, and error correction takes a sixteenth of a t4, a10, l4 or l40s.
+  static constexpr std::pair<std::string_view, int> kCards[] = {
+      {"b200", 183359},     {"h200", 143771},    {"h100", 81559},     {"a100", 81920},
+      {"a100-40gb", 40960}, {"l40s", 46068},     {"l4", 23034},       {"a10", 23028},
+      {"t4", 15360},        {"v100", 16384},     {"mi300x", 196592},  {"rtx-5090", 32607},
+      {"rtx-4090", 24564},  {"rtx-3090", 24576}, {"rtx-4080", 16376}, {"rtx-a6000", 49140}};
+  for (const auto& [card, mib] : kCards)
+    if (card == text) return mib * 0x1p20;
   const std::size_t end = text.find_first_not_of("0123456789.");
   std::string_view unit = end == text.npos ? "" : text.substr(end);
   if (unit.starts_with(' ')) unit.remove_prefix(1);
@@ -78,8 +94,9 @@ double bytes_named(std::string_view setting, std::string_view text) {
   const auto found = kUnits.find(unit);
   if (parse_number(text.substr(0, end), number) != std::errc() || found == kUnits.end() ||
       !(number > 0))
-    throw SettingError("`{}` must be a number of bytes, such as 24GiB or 80GB, is '{}'", setting,
-                       text);
+    throw SettingError(
+        "`memory` must be a number of bytes, such as 24GiB or 80GB, or a card of {}, is '{}'",
+        joined(kCards, &std::pair<std::string_view, int>::first), text);
   return number * found->second;
 }
 

@@ -23,13 +23,16 @@ std::string list_text(const std::vector<std::string>& words);
 
 /// A number with a unit of thousands: up to 99,999 as it is, then four digits: "12.58 M".
 std::string decimal_text(double value);
+/// A number with commas, and two decimals if it is not whole: "98,304".
+std::string thousands_text(double value);
 /// A number of bytes with a binary unit: "512 B", "80 KiB", "1.5 GiB".
 std::string binary_text(double bytes);
 /// A duration: "41s", "4m10s", "2h05m".
 std::string duration_text(double seconds);
 /// A count and its noun: "1 layer", "32 layers".
 std::string counted(Index count, const std::string& noun);
-/// Reads bytes with a unit, "24GiB", "80 GB" or "65536"; throws SettingError that names `setting`.
-double bytes_named(std::string_view setting, std::string_view text);
+/// Reads bytes of memory, "24GiB", "80 GB", "65536" or a card, "h100"; throws SettingError that
+/// names `memory` and the cards.
+double memory_named(std::string_view text);
 
 }  // namespace headcount

@@ -80,14 +80,16 @@ void read_tokenizer(std::string_view input) {
   }
 }
 
-// Text as a list of attentions, with what they cost, and as a score scale.
+// Text as a list of attentions, with what they cost, alone and in place of a model's, and as a
+// score scale.
 void read_attentions(std::string_view text) {
   attempt([&] {
     for (const AttentionSpec& spec : parse_attention_specs(text)) {
       const Given given(model_settings(), {{"attention", spec.text}});
-      std::vector<std::string> left_out;
-      cost_table(given, given, read_model_settings(given).context, CacheType::int8, left_out);
-      resolve_model(given);
+      const CostRow row = cost_rows(resolve_model(given), spec.text, 100).front();
+      ModelCache other = row.cache;
+      other.heads = 4;
+      rows_beside(other, spec.text, 100);
     }
   });
   const ScoreScale scale = ScoreScale::parse(text);

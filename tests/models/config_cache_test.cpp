@@ -99,7 +99,6 @@ TEST(ConfigCache, SharesOutKvHeadsAndNoLatents) {
   const ModelCache llama = released_cache("llama-3.1-8b"), latent = released_cache("deepseek-v3");
   EXPECT_EQ(llama.of_shard(4).per_token() * 4, llama.per_token());
   EXPECT_EQ(latent.of_shard(8).per_token(), latent.per_token());
-  EXPECT_EQ(latent.with_kv_heads(3).per_token(), latent.per_token());
 }
 
 TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {

@@ -28,7 +28,7 @@ const judge = (runs, of, more) => load(wasm).call({ do: "judge", ...more,
 // Bytes that the program counts for a small model with some attention.
 const countedBytes = (attention, ...flags) => JSON.parse(headcount("cost", "--dim", "32",
   "--context", "64", "--format", "json", ...flags))
-  .rows.find((row) => row.attention === attention).cache_bytes;
+  .rows.find(({ name }) => name === attention).cache_bytes_at_64;
 const drawnBytes = (layers, tokens) => bytesOf(areasOf(layers, tokens, tokens, ""));
 
 const tests = {

@@ -120,7 +120,7 @@ namespace {
 
 void check_paths(const CommandLine& line) {
   for (const std::string name :
-       {"from", "out", "resume", "config", "logits", "data", "validation", "init"}) {
+       {"from", "out", "resume", "config", "logits", "data", "validation", "init", "report"}) {
     if (const std::string* const path = line.find(name)) check_path(name, *path);
   }
 }

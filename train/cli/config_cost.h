@@ -1,16 +1,26 @@
 #pragma once
 
-#include "train/cache_cost.h"
-#include "train/cli/command_line.h"
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 namespace headcount {
 
-/// `cost --config`: what the KV cache of other people's model costs, from its config.json. `line`
-/// has the flag `config`, the path of the file or of its folder, or "-" for standard input. Throws
-/// DataError for a configuration that cannot be read, UsageError for flags.
-CostAnswer cost_of_config(const CommandLine& line);
+/// A config.json, from wherever `--config` takes it.
+struct ConfigFile {
+  std::string name;  ///< of a released model; empty: it is a file
+  nlohmann::json config;
+  nlohmann::json settings;                      ///< see ReleasedModel; null: not known
+  std::optional<std::filesystem::path> folder;  ///< of the file; none if it has no files beside it
+};
+/// Reads the configuration that `path` names: a file, its folder, "-" for standard input or a
+/// released model. Throws DataError that names what cannot be read.
+ConfigFile read_config_file(const std::string& path);
 
-/// `cost --list`: all released models, with their caches in bf16.
-CostAnswer costs_of_released_models();
+/// Bytes of the weights beside a configuration: of the files that the index of the safetensors
+/// names, else of model*.safetensors. None if there are none, or some are missing or pointers of
+/// git-lfs, unless the index has their sum. Throws DataError for files that cannot be read.
+std::optional<double> weight_bytes(const std::filesystem::path& folder);
 
 }  // namespace headcount

@@ -1,21 +1,17 @@
 #include <algorithm>
-#include <array>
-#include <functional>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "autograd/base/text.h"
-#include "models/attention_spec.h"
 #include "models/checkpoint/durable.h"
-#include "models/cost.h"
+#include "models/config_cache.h"
 #include "models/released_models.h"
+#include "train/cache_cost.h"
 #include "train/cli/commands.h"
 #include "train/cli/config_cost.h"
 #include "train/options.h"
 #include "train/run/loaded.h"
-#include "train/table.h"
 #include "train/units.h"
 #include "train/view/report.h"
 
@@ -23,132 +19,177 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-using Row = const CostRow&;
-
-// A long context in a heading: "4 k".
-std::string short_context(Index context) {
-  constexpr Index kKilo = 1024, kMega = kKilo * kKilo;
-  return context < kMega ? std::to_string(context / kKilo) + " k"
-                         : std::to_string(context / kMega) + " M";
+// `line` without some flags, and with another value of one.
+CommandLine without(CommandLine line, const std::vector<std::string>& flags) {
+  std::erase_if(line.given, [&](const auto& flag) {
+    return std::ranges::find(flags, flag.first) != flags.end();
+  });
+  return line;
+}
+CommandLine with(const CommandLine& line, const std::string& flag, const std::string& value) {
+  CommandLine changed = without(line, {flag});
+  changed.given.emplace_back(flag, value);
+  return changed;
 }
 
-// An attention's name in a table: its beginning and end, with the names of forms, if it is long.
-std::string shown(const std::string& attention) {
-  constexpr std::size_t kBegin = 12, kEnd = 18;
-  if (attention.size() <= kBegin + kEnd + 3) return attention;
-  return attention.substr(0, kBegin) + "..." + attention.substr(attention.size() - kEnd);
+// What the flags ask, without rows. Rows are of type `unrounded` unless flags say otherwise.
+CostTable table_of(const CommandLine& line, CacheType unrounded) {
+  CostTable table;
+  Given rounding(cache_settings(), {{"cache-dtype", std::string(row_of(unrounded).name)}});
+  put_flags(line, rounding);
+  table.rounding = read_rounding(rounding);
+  if (!table.rounding.parts.empty()) table.rounding.all.type = unrounded;  // the rest
+  const auto whole = [&](const char* flag) {
+    return parse_value(flag, WholeRange{1, 1 << 20}, line.get(flag, "1")).get<Index>();
+  };
+  table.batch = whole("batch");
+  table.shards = whole("shards");
+  if (line.has("memory")) table.memory = memory_named(line.get("memory"));
+  return table;
 }
 
-constexpr std::size_t kWidth = 10;  // of most columns, with their headings
-
-// Columns for programs, the last ones of long contexts. Tables for people have those with a
-// heading.
-std::vector<Column<CostRow>> columns() {
-  std::vector<Column<CostRow>> all = {{"attention", "attention",
-                                       [](Row row) { return shown(row.attention); },
-                                       [](Row row) { return row.attention; }, true, kWidth + 2}};
-  const auto add = [&](const char* heading, const char* key, Count CostRow::*count,
-                       std::size_t width = kWidth) {
-    const auto mean = [=](Row row) {  // over layers
-      const std::int64_t total = (row.*count).value();
-      return total % row.layers == 0
-                 ? Json(total / row.layers)
-                 : Json(static_cast<double>(total) / static_cast<double>(row.layers));
-    };
-    all.push_back(number_column<CostRow>(heading, key, mean, decimal_text, width));
-  };
-  add("parameters", "params_per_layer", &CostRow::parameters);
-  add("linear\nMACs/token", "linear_macs_per_token_per_layer", &CostRow::linear_macs_per_token);
-  add("pairs,\nMACs of\nprefill", "prefill_attention_macs_per_layer", &CostRow::prefill_macs);
-  add("pairs,\nMACs/new\ntoken", "decode_attention_macs_per_layer", &CostRow::decode_macs);
-  add("expansion\nMACs/token", "decode_expansion_macs_per_layer", &CostRow::expansion_macs);
-  add("cache,\nnumbers/\ntoken", "cache_elements_per_token_per_layer",
-      &CostRow::cache_elements_per_token, kWidth - 1);
-  add("", "cache_elements_per_layer", &CostRow::cache_elements);
-  const auto add_bytes = [&](const std::string& heading, const std::string& key, const auto& bytes,
-                             std::size_t width = 0) {
-    all.push_back(number_column<CostRow>(
-        heading, key, [=](Row row) { return bytes(row).value(); }, binary_text, width));
-  };
-  add_bytes(
-      "cache,\nall layers,\nbytes", "cache_bytes", [](Row row) { return row.cache_bytes; }, kWidth);
-  for (std::size_t i = 0; i < long_contexts().size(); ++i) {
-    const Index context = long_contexts()[i];
-    add_bytes("bytes at\n" + short_context(context) + " tokens",
-              "cache_bytes_at_" + std::to_string(context),
-              [=](Row row) { return row.long_cache_bytes[i]; });
+// Contexts that flags name, or usual ones with that of the model, `own` if it has one.
+void set_contexts(CostTable& table, const CommandLine& line, Index own) {
+  std::set<Index> contexts;
+  if (const std::string* const text = line.find("context")) {
+    for (const std::string_view part : split_text(*text, ','))
+      contexts.insert(parse_value("context", tokens(1), part).get<Index>());
+    own = *contexts.rbegin();
+  } else {
+    contexts = {1 << 12, 1 << 15, 1 << 17};
+    if (own == 0) own = *contexts.rbegin();
+    contexts.insert(own);
   }
+  table.contexts.assign(contexts.begin(), contexts.end());
+  table.costs_at = own;
+}
+
+std::vector<std::string> attentions_of(const CommandLine& line) {
+  std::vector<std::string> all;
+  if (const std::string* const list = line.find("attention"))
+    for (const std::string_view spec : split_text(*list, ',')) all.emplace_back(spec);
   return all;
 }
 
-// Names of attentions, in `rows`, that are neither usual, nor a pattern, nor `asked`. Removes them.
-std::string take_unusual(std::vector<CostRow>& rows, const AttentionKind* asked) {
-  constexpr std::array<std::string_view, 4> kUsual = {"mha", "mqa", "gqa", "mla"};
-  std::string names;
-  std::erase_if(rows, [&](Row row) {
-    const AttentionKind& kind = row.model->cycle.front().kind();
-    if (row.model->cycle.size() > 1 || &kind == asked || std::ranges::count(kUsual, kind.name) > 0)
-      return false;
-    if (row.trained) names += (names.empty() ? "" : ", ") + row.attention;
-    return true;
+void add_rows(CostTable& table, std::vector<CostRow> rows) {
+  for (CostRow& row : rows) {
+    row.cache.require_fit(table.rounding);
+    row.cache = row.cache.of_shard(table.shards);
+    for (std::string& note : row.cache.notes) note = as_flags(note);
+    table.rows.push_back(std::move(row));
+  }
+}
+
+// Rows of the attention in `given`.
+void add_model(CostTable& table, const Given& given, const std::string& name) {
+  add_rows(table, cost_rows(resolve_model(given), name, table.costs_at));
+}
+
+// A run, and attentions with the sizes that flags or the run give: those that are asked for, or
+// all that fit.
+CostTable of_settings(const Call& call) {
+  const CommandLine line = without(call.line, {"attention", "context"});
+  for (const char* flag : {"as", "mtp"})
+    if (line.has(flag)) throw UsageError("--{} goes with --config", flag);
+  CostTable table = table_of(call.line, CacheType::real);
+  Given own(call.settings);
+  const bool of_run = line.has("from");
+  if (of_run) {
+    const std::string run = line.get("from");
+    own.put_known(to_json(named_by("from", [&] { return read_run_options(run); })));
+  }
+  Given others = of_run ? for_another_attention(own) : own;
+  set_contexts(table, call.line, own.whole("context"));
+  for (Given* given : {&own, &others}) {
+    given->put("context", table.costs_at);
+    put_flags(line, *given);
+  }
+  const std::vector<LayerSpec> cycle = parse_attention_spec(own.text("attention")).cycle;
+  if (of_run) add_model(table, own, own.text("attention"));
+  std::vector<std::string> left_out;
+  std::vector<std::string> attentions = attentions_of(call.line);
+  const bool all = attentions.empty();
+  for (const AttentionKind* kind : attention_kinds()) {
+    const bool is_run = of_run && cycle.size() == 1 && cycle.front().kind == kind;
+    if (all && !is_run) attentions.emplace_back(kind->name);
+  }
+  for (const std::string& attention : attentions) {
+    Given given = others;
+    put_flags(with(line, "attention", attention), given);
+    const std::vector<LayerSpec> spec = parse_attention_spec(given.text("attention")).cycle;
+    if (cycle.size() > 1 && has_scores(cycle) && !has_scores(spec)) {  // as in the run's pattern
+      for (const char* name : kLeftToScores) given.erase(name);
+    }
+    try {
+      add_model(table, given, attention);
+    } catch (const Error& error) {
+      if (!all) throw;
+      left_out.push_back(attention + ": " + error.what());
+    }
+  }
+  if (table.rows.empty()) throw ShapeError("{}", left_out.front());
+  for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
+  return table;
+}
+
+// The model of a config.json, beside the same with other attentions.
+CostTable of_config(const CommandLine& line) {
+  constexpr std::string_view kRead[] = {"context", "cache-dtype", "cache-group", "cache-recent",
+                                        "attention"};
+  const SettingList all = together({model_settings(), cache_settings()});
+  refuse_unread(line, all, [&](const Setting& setting, const std::string&) {
+    return std::ranges::count(kRead, setting.name) > 0
+               ? ""
+               : "has no effect with --config, which gives all sizes";
   });
-  return names;
-}
-
-// Tables of all attentions, or if `width` is limited of most readers' and of `asked`: costs at one
-// context, where `origin` says of one what its sizes are those of, and caches at long contexts.
-std::string tables(std::vector<CostRow> rows, const ModelSettings& config,
-                   const std::string& numbers, const std::function<std::string(Row)>& origin,
-                   const AttentionKind* asked, Format format, std::size_t width) {
-  const std::string others = width > 0 ? take_unusual(rows, asked) : "";
-  const std::vector<Column<CostRow>> all = columns();
-  const auto first_long = all.end() - std::ssize(long_contexts());
-  std::vector<Column<CostRow>> costs(all.begin(), first_long), caches(first_long, all.end());
-  std::erase_if(costs, [](const auto& column) { return column.heading.empty(); });
-  costs.push_back({"", "origin", origin, {}, true});
-  caches.insert(caches.begin(), all.front());
-  std::string text =
-      counted(config.layers, "layer") + ", width " + std::to_string(config.dim) + ", context " +
-      std::to_string(config.context) + ".\nCached rows of tokens take " + numbers +
-      ".\nMeans per layer, but for the last column; MACs are multiply-accumulates.\n\n" +
-      text_table(costs, rows, format, width,
-                 {"decode_expansion_macs_per_layer", "prefill_attention_macs_per_layer",
-                  "linear_macs_per_token_per_layer", "params_per_layer"});
-  std::erase_if(rows, [](Row row) { return !row.trained; });  // other forms have the same cache
-  text += "\nKV cache of all layers\n" + text_table(caches, rows, format);
-  std::string note = "\nnote: ";
-  for (const CostRow& row : rows) {
-    for (const std::string& kept : row.notes)
-      text += std::exchange(note, "note: ") + shown(row.attention) + ": " + as_flags(kept) + '\n';
+  CostTable table = table_of(line, CacheType::bf16);
+  const auto [file, read] = named_by("config", [&] {
+    ConfigFile one = read_config_file(line.get("config"));
+    ModelCache cache = read_config_cache(one.config, line.get("as"));
+    return std::pair(std::move(one), std::move(cache));
+  });
+  ModelCache own = read;
+  set_contexts(table, line, own.context);
+  if (line.has("mtp")) {
+    if (own.draft.empty())
+      throw UsageError("--mtp adds the layers of num_nextn_predict_layers, and {} has none",
+                       file.name.empty() ? own.type : file.name);
+    own = own.with_draft();
   }
-  return text + (others.empty() ? "" : "\nother attentions, see --wide: " + others + "\n");
-}
-
-// What a page draws of the attentions: each once, not in each of its forms.
-Json figures_of(const std::vector<CostRow>& rows, Index context, const CacheRounding& rounding) {
-  std::vector<NamedCache> caches;
-  for (const CostRow& row : rows) {
-    if (row.trained) caches.push_back({shown(row.attention), row.cache});
+  std::optional<Given> known;
+  if (!file.settings.is_null()) known.emplace(model_settings(), file.settings);
+  const std::string name = file.name.empty() ? own.type : file.name;
+  std::vector<CostRow> rows = {{name, own}};
+  if (known && !line.has("mtp")) {
+    rows = cost_rows(resolve_model(*known), name, table.costs_at);
+    for (CostRow& row : rows) row.cache = own;
   }
-  std::set<Index> contexts(long_contexts().begin(), long_contexts().end());
-  contexts.insert(context);
-  return cost_figures(caches, rounding, {contexts.begin(), contexts.end()});
+  if (own.has_latents()) rows.push_back({name + ", expanded", own.expanded()});
+  add_rows(table, rows);
+  for (const std::string& attention : attentions_of(line))
+    add_rows(table, rows_beside(own, attention, table.costs_at, known));
+  if (!table.memory) return table;
+  try {
+    if (file.folder) table.weights = weight_bytes(*file.folder);
+  } catch (const DataError& error) {
+    table.memory.reset();
+    table.rows.front().cache.notes.push_back("memory is left out: " + std::string(error.what()));
+  }
+  return table;
 }
 
-// What `given` says of sizes: a row of the table is of another attention, context or type.
-nlohmann::ordered_json sizes_of(const Given& given) {
-  nlohmann::ordered_json sizes = given.values();
-  for (const char* name : {"context", "cache-dtype", "attention"}) sizes.erase(name);
-  return sizes;
-}
-
-// Latents of a released model's MLA, but for what flags say of them.
-nlohmann::json latents_of(const CommandLine& line) {
-  nlohmann::json latents = released_latents();
-  for (const auto& [name, text] : line.given) latents.erase(name);
-  return latents;
+CostTable of_released_models(const CommandLine& line) {
+  line.refuse_beside("list", {"config", "from", "report", "attention", "as", "mtp"},
+                     "; it lists whole models");
+  CostTable table = table_of(line, CacheType::bf16);
+  set_contexts(table, line.has("context") ? line : with(line, "context", "128k"), 0);
+  table.is_list = true;
+  for (const ReleasedModel& model : released_models()) {
+    CostRow row{model.name, read_config_cache(model.config)};
+    row.source = model.source;
+    add_rows(table, {row});
+  }
+  return table;
 }
 
 SettingList cost_settings() {
@@ -157,100 +198,58 @@ SettingList cost_settings() {
   return all;
 }
 
-// Costs of each attention with the sizes that flags, a preset or a run give.
-CostAnswer costs_of_attentions(const Call& call) {
-  const CommandLine& line = call.line;
-  for (const char* flag : {"as", "batch", "memory", "shards"})
-    if (line.has(flag)) throw UsageError("--{} goes with --config", flag);
-  Given given(call.settings);
-  if (line.has("preset")) given.put(known_model(line.get("preset")).settings);
-  if (line.has("from")) {
-    const std::string run = line.get("from");
-    given.put_known(to_json(named_by("from", [&] { return read_run_options(run); })));
-  }
-  Given others = line.has("from") ? for_another_attention(given) : given;
-  const Given before = given;
-  put_flags(line, given);
-  put_flags(line, others);
-  std::function<std::string(Row)> origin = [](Row) { return ""; };
-  if (sizes_of(given) == sizes_of(before) && (line.has("preset") || line.has("from"))) {
-    const std::string mark = line.has("preset") ? "<- as published" : "<- the run";
-    origin = [=, attention = before.text("attention")](Row row) {  // in the form that decodes
-      return row.decodes && row.attention.starts_with(attention) ? mark : "";
-    };
-  }
-  const ModelSettings config = read_model_settings(given);
-  const CacheRounding rounding = read_rounding(given);
-  std::vector<std::string> left_out;
-  const std::vector<CostRow> rows =
-      cost_table(given, others, config.context, rounding, left_out,
-                 line.has("preset") ? latents_of(line) : nlohmann::json::object());
-  for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
-  const AttentionKind* const asked =
-      parse_attention_spec(given.text("attention")).cycle.front().kind;
-  const Json of_rows = json_rows(columns(), rows);
-  const Json json = {
-      {"context", config.context},
-      {"cache_dtype", rounding.text()},
-      {"dtype_bytes", json_number(static_cast<double>(row_of(rounding.all.type).bits) / 8)},
-      {"state_dtype_bytes", kStateBytes},
-      {"layers", config.layers},
-      {"rows", of_rows}};
-  return {[=, width = table_width(line)](Format shape) {
-            return tables(rows, config, stored_text(rounding), origin, asked, shape, width);
-          },
-          json, of_rows, figures_of(rows, config.context, rounding),
-          "KV cache of each attention in " + line.get("preset", line.get("from", "these sizes"))};
-}
-
 int cost_command(const Call& call) {
   const CommandLine& line = call.line;
-  line.refuse_beside("list", {"config", "preset", "from", "report"}, "; --list stands alone");
-  line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
-  line.refuse_beside("config", {"preset", "from"}, ": both give sizes; name one of them");
-  const CostAnswer answer = line.has("list")     ? costs_of_released_models()
-                            : line.has("config") ? cost_of_config(line)
-                                                 : costs_of_attentions(call);
+  if (line.has("preset"))
+    throw UsageError("--preset is gone; --config {} takes the sizes of a released model",
+                     line.get("preset"));
+  line.refuse_beside("config", {"from"}, ": both give sizes; name one of them");
+  const CostTable table = line.has("list")     ? of_released_models(line)
+                          : line.has("config") ? of_config(line)
+                                               : of_settings(call);
+  const auto text = [&](Format format, std::size_t width) { return table.text(format, width); };
   if (line.has("report")) {
     ReportPart part;
-    part.title = answer.title;
-    part.table = [&](Format format, std::size_t) { return answer.text(format); };
-    part.data = {{"cost", answer.figures}};
+    part.title = "KV cache of " + line.get("config", line.get("from", "each attention"));
+    part.table = text;
+    part.data = {{"cost", table.figures()}};
     write_file_durably(line.get("report"), report_page({part}));
   }
-  return print_result(call.format == Format::markdown ? Format::text : call.format, answer.json,
-                      answer.rows, answer.text(call.format));
+  const nlohmann::ordered_json json = table.json();
+  return print_result(call.format == Format::markdown ? Format::text : call.format, json,
+                      json["rows"], text(call.format, table_width(line)));
 }
 
 }  // namespace
 
 const Command kCostCommand = {
     {"cost",
-     "Count parameters, operations and KV cache of each attention, from sizes alone.",
+     "Count parameters, operations and KV cache of a model or of attentions, from sizes alone.",
+     "  headcount cost --config llama-3.1-8b --attention mha,mqa,mla512+64 --memory h100\n"
+     "  headcount cost --config config.json --context 32k,128k --memory 24GiB --shards 2\n"
      "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
-     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
-     "  headcount cost --config config.json --context 32k,128k --memory 24GiB\n"
      "  headcount cost --layers 24 --attention mqa/share\n"
      "  headcount cost --from runs/mla --context 4096 --format csv\n",
      {"attention", "heads", "head-dim", "kv-heads", "layers", "dim", "context", "cache-dtype",
-      "preset", "config", "from", "list", "report", "memory", "format", "wide"}},
+      "config", "from", "list", "report", "memory", "format", "wide"}},
     cost_settings,
-    {{"preset",
-      "take the sizes of a well-known model: " + joined(known_models(), &ReleasedModel::name),
+    {{"config",
+      "config.json of any model of a known type, its folder, - for standard input, or a name "
+      "from --list; --attention then lists what it might have instead, and --cache-dtype is by "
+      "default bf16",
       true},
      {"from", "take the sizes of this run folder, made by headcount train", true},
      {"list", "print the released models that --config knows by name", false},
-     {"report", "write a page with the tables, caches drawn to scale, and curves to this file",
-      true},
-     {"config",
-      "config.json of any model of a known type, its folder, - for standard input, or a name "
-      "from --list; --context may then list several, and --cache-dtype is by default bf16",
+     {"preset", "gone: --config takes the names of released models", true},
+     {"report", "write a page with the table, caches drawn to scale, and curves to this file",
       true},
      {"as", "with --config: the model_type whose rules apply", true},
-     {"batch", "with --config: sequences at a time", true},
+     {"mtp", "with --config: add the cache of the draft layers of num_nextn_predict_layers", false},
+     {"batch", "sequences at a time", true},
      {"memory",
-      "with --config: memory of a GPU, such as 24GiB, that weights and caches must fit into", true},
-     {"shards", "with --config: GPUs that share the KV heads and the weights out", true},
+      "memory of a GPU that weights and caches must fit into: 24GiB, 80GB, or a card such as h100",
+      true},
+     {"shards", "GPUs that share the heads and the weights out; all numbers are then of one", true},
      kFormatFlag,
      kWideFlag},
     cost_command};

@@ -130,16 +130,19 @@ constexpr const char* kCases = R"(
 2 report --from run --out text.txt => --out text.txt is a file
 3 report gone.json => gone.json
 2 cost --attention gqa2 --kv-heads 4 => --kv-heads 4 changes nothing: --attention gqa2
-2 cost --memory 24GiB => --memory
-2 cost --preset gpt-5 => --preset must be
+2 cost --memory 24q => --memory => 24GiB => h100
+2 cost --preset gpt-5 => --preset is gone => --config gpt-5
+2 cost --as llama => --as goes with --config
+2 cost --report= => --report is empty
 2 cost --dim 256 --heads 3 => --heads 3 does not divide --dim 256
 2 cost --attention gqa --kv-heads 3 => --kv-heads 3 does not divide --heads
 3 cost --from text.txt => --from: 'text.txt'
 3 cost --from bad => bad/config.json
 3 cost --config llama-3.1-406b => llama-3.1-405b
-2 cost --config llama.json --memory 24q => memory => 24GiB
+2 cost --config llama.json --mtp => --mtp => llama has none
+2 cost --config llama.json --attention mha,gqa3 => gqa3 => --kv-heads 3 does not divide
+3 cost --config escape.json => \x1b[2Jllama
 2 cost --config llama.json --cache-dtype latent=int4 => 'latent' => k, v
-2 cost --config llama.json --cache-dtype int4 --cache-recent 9 --attention mha => --cache-recent
 2 cost --config llama.json --context 1k,x => context
 2 cost --config llama.json --heads 4 => heads => config
 2 cost --list --config llama-3-8b => list => config
@@ -187,6 +190,7 @@ class World : public TrainFolder {
              {"llama.json",
               "{\"model_type\": \"llama\", \"num_hidden_layers\": 32, "
               "\"hidden_size\": 4096, \"num_attention_heads\": 32}"},
+             {"escape.json", R"({"model_type": "\u001b[2Jllama"})"},
              {"bad/config.json", "{\"dim\": [16]}"}})
       file(name, bytes);
     fs::create_symlink("loop", *this / "loop");

@@ -223,7 +223,7 @@ class Page(Reader):
         self.assertEqual(self.text("#model-table"),
                          self.program("cost", "--config", config, "--context", 8192))
         self.set("#model-sliders input", 0, number=1)
-        self.until_text("#model-table", "16384 B a token")  # of one KV head, an eighth
+        self.until_text("#model-table", "16,384 B a token")  # of one KV head, an eighth
 
     def test_errors_are_told_and_the_page_goes_on(self):
         self.open()

@@ -57,15 +57,18 @@ Json text_json(const Corpus& corpus) {
 
 Json model_cost_json(const nlohmann::json& request) {
   const ModelCache own = read_config_cache(parse_json(request.at("config").get<std::string>()));
-  CostQuestion question;
-  question.contexts = {whole_number(request, "context")};
+  CostTable cost;
+  cost.contexts = {whole_number(request, "context")};
+  cost.rounding = CacheType::bf16;
   if (const std::string memory = request.value("memory", ""); !memory.empty())
-    question.memory = bytes_named("memory", memory);
-  const CostAnswer cost = cost_of_cache(
-      request.contains("kv_heads") ? own.with_kv_heads(whole_number(request, "kv_heads")) : own,
-      question);
+    cost.memory = memory_named(memory);
+  cost.rows = {{own.type, own}};
+  if (own.has_latents()) cost.rows.push_back({own.type + ", expanded", own.expanded()});
+  if (request.contains("kv_heads") && whole_number(request, "kv_heads") != own.kv_heads())
+    cost.rows = rows_beside(own, "gqa" + std::to_string(whole_number(request, "kv_heads")),
+                            cost.contexts.back());
   return {{"text", cost.text(Format::text)},
-          {"figures", cost.figures},
+          {"figures", cost.figures()},
           {"kv_heads", own.kv_heads()},
           {"heads", own.heads},
           {"context", own.context}};

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/model_cache.h"
+
+/// The bytes of a cache as a sum, for people who check it.
+namespace headcount {
+
+/// Bytes that each token adds up to token `until`, after the slope before; 0: without end.
+struct Slope {
+  Index until;
+  double bytes;
+};
+/// Slopes of the cache of one sequence, between the ends of windows and of recent tokens. Of a row
+/// that stands for a block each of its tokens adds a share.
+std::vector<Slope> slopes_of(const ModelCache& cache, const CacheRounding& rounding);
+
+/// Numbers that equal layers keep, with the bytes of each; where rows have scales, rows.
+struct Term {
+  std::string kind;     ///< of the layers
+  Index layers, count;  ///< rows or numbers in a layer
+  Index row;            ///< numbers of a row; 0: numbers are counted
+  Index bytes;          ///< of a row or a number
+  Index block, window;  ///< tokens that a row stands for, and of which there are rows; 0: 1, all
+  bool once;            ///< of a sequence, not of each token
+
+  double total() const;
+  /// "full attention: 7 layers x 576 numbers x 2 B = 8,064 B a token".
+  std::string text() const;
+  nlohmann::ordered_json json() const;
+  bool operator==(const Term&) const = default;
+};
+/// Terms of the cache of one sequence, without recent tokens.
+std::vector<Term> terms_of(const ModelCache& cache, const CacheRounding& rounding);
+
+}  // namespace headcount
