@@ -22,7 +22,7 @@ CacheType type_named(std::string_view name) {
     if (row.name == name) return row.type;
   }
   throw SettingError(
-      "`cache-dtype` must be one of {}, or types of parts such as k=int4,v=int2, is {}",
+      "`cache-dtype` must be one of {}, or types of parts such as k=int4+v=int2, is {}",
       joined(cache_types(), &CacheTypeRow::name), quoted(name));
 }
 
@@ -30,15 +30,21 @@ CacheType type_named(std::string_view name) {
 
 CacheRounding CacheRounding::parse(std::string_view text) {
   CacheRounding rounding;
-  std::string separated(text);
-  std::ranges::replace(separated, '+', ',');
-  const std::vector<std::string_view> all = split_text(separated, ',');
+  if (text.find(',') != text.npos) {
+    std::string one(text);
+    std::ranges::replace(one, ',', '+');
+    throw SettingError("`cache-dtype` {} is a list, which only comparisons take; {}", quoted(text),
+                       text.find('=') == text.npos
+                           ? "name one type"
+                           : "a + joins types of parts of one cache: " + one);
+  }
+  const std::vector<std::string_view> all = split_text(text, '+');
   if (all.size() == 1 && text.find('=') == text.npos) return type_named(text);
   for (const std::string_view one : all) {
     const std::size_t equals = one.find('=');
     if (equals == 0 || equals == one.npos)
       throw SettingError(
-          "`cache-dtype` must be one type, or types of parts such as k=int4,v=int2; {} names no "
+          "`cache-dtype` must be one type, or types of parts such as k=int4+v=int2; {} names no "
           "part",
           quoted(one));
     const std::string part(one.substr(0, equals));

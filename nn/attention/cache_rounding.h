@@ -16,8 +16,8 @@ struct Kept;
 /// How caches round what layers keep. States and exact rows are never rounded.
 struct CacheRounding {
   CacheRounding(CacheType type = CacheType::real) : all(type) {}
-  /// Types from a text: one for all rows, or some for parts, "k=int4,v=int2"; other parts then stay
-  /// f32. A `+` separates as a comma does. Throws SettingError.
+  /// Types from a text: one for all rows, or some for parts, "k=int4+v=int2"; other parts then stay
+  /// f32. Throws SettingError.
   static CacheRounding parse(std::string_view text);
   std::string text() const;  ///< the types, as `parse` reads them
 

@@ -83,7 +83,7 @@ TEST(ConfigCache, CountsBytesOfTypesByPartsAndRecentTokens) {
   };
   EXPECT_EQ(bytes("llama-3.1-8b", "int3", 4), 32 * 2 * 8 * (6 * (48 + 2) + 4 * 2 * 128));
   EXPECT_EQ(bytes("llama-3.1-8b", "int3", 40), bytes("llama-3.1-8b", "bf16"));
-  EXPECT_EQ(bytes("deepseek-v3", "latent=int4,rope=bf16"), 10 * 61 * (256 + 2 + 2 * 64));
+  EXPECT_EQ(bytes("deepseek-v3", "latent=int4+rope=bf16"), 10 * 61 * (256 + 2 + 2 * 64));
 }
 
 // A group that divides the latent and its rotary key, but no value of a head, 100 wide.
