@@ -69,7 +69,7 @@ void catch_interrupts(std::int64_t (*clock_of_handlers)()) {
   struct sigaction action = {}, before = {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE}) {
     sigaction(signal, &action, &before);
     if (before.sa_handler == SIG_IGN && (signal == SIGHUP || signal == SIGPIPE))
       sigaction(signal, &before, nullptr);

@@ -21,10 +21,10 @@ class InterruptedError : public Error {
 /// Milliseconds that have passed since some moment.
 std::int64_t steady_milliseconds();
 
-/// Installs signal handlers. SIGINT, SIGTERM, SIGHUP (the terminal is gone; not under nohup) and
-/// SIGPIPE (the reader of an output is gone) ask training to stop after the current step. Another
-/// SIGINT, SIGTERM or SIGHUP a second later or more ends the process at once. Handlers read
-/// the clock by `clock_of_handlers`, which tests replace.
+/// Installs signal handlers. SIGINT, SIGTERM, SIGUSR1 (by which schedulers warn of a time limit),
+/// SIGHUP (the terminal is gone; not under nohup) and SIGPIPE (the reader of an output is gone) ask
+/// training to stop after the current step. Another of them but SIGPIPE, a second later or more,
+/// ends the process at once. Handlers read the clock by `clock_of_handlers`, which tests replace.
 void catch_interrupts(std::int64_t (*clock_of_handlers)() = steady_milliseconds);
 
 /// The signal that asked training to stop, or 0. With HEADCOUNT_STOP_AT=STEP:SIGNAL in the

@@ -45,7 +45,7 @@ TEST(Interrupt, IsTimedInMilliseconds) {
 // oneDNN keeps numbers of a product below the end of the stack, where another handler would write.
 TEST(Interrupt, IsHandledOnAStackOfItsOwn) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE})
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGPIPE})
     EXPECT_EXIT(handle_one(signal), testing::ExitedWithCode(0), "") << signal;
 }
 
@@ -64,7 +64,7 @@ TEST(Interrupt, EndsTheProcessAtASecondSignalASecondLater) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(interrupt({{5, SIGINT}, {5, SIGTERM}, {1004, SIGHUP}, {9000, SIGPIPE}}),
               testing::ExitedWithCode(0), "");
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP})
     EXPECT_EXIT(interrupt({{5, SIGPIPE}, {1005, signal}}), testing::ExitedWithCode(128 + signal),
                 "");
 }
