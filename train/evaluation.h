@@ -86,6 +86,11 @@ std::optional<double> least_answer_accuracy(const auto& result) {
   return least;
 }
 
+/// Share of its lowest loss by which the last validation loss of a run may lie above it.
+inline constexpr double kOverfit = 0.01;
+/// Returns true if a run with these validation losses overfits: more training made it worse.
+inline bool overfits(double lowest, double last) { return last > (1 + kOverfit) * lowest; }
+
 /// Baselines as text: "guessing 25.0 %, copying answers 30.6 %, the commonest value 49.8 %".
 std::string baselines_text(const Baselines& baselines);
 

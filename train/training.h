@@ -61,7 +61,7 @@ struct TrainingWatch {
 struct TrainingOutcome {
   StepResult last;
   Evaluation validation;  ///< after the last step, of the whole validation part
-  BestEvaluation best;    ///< of all starts, if checkpoints are saved on the way
+  BestEvaluation best;    ///< of all starts
   bool stopped = false;   ///< by `stop-after`, or because it has learned, before all steps
   /// Step of the evaluation that showed that the run has learned (see TrainSettings::learned).
   std::optional<Index> learned_at;

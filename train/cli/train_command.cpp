@@ -3,6 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
@@ -111,12 +112,19 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   const std::string run = line.get("resume");
   std::optional<FolderLock> lock;
   Index steps_before = options.steps;
+  TrainOptions recorded = options;  // in a run that is resumed
   if (resumes) {
     if (writes) lock.emplace(run);
     wait_for_all(ranks);
     // Read again, now that the lock keeps other processes from changing them.
-    steps_before = read_run_options(run).steps;
-    options = found_from_here(resumed_options(line), run);
+    const TrainOptions before = read_run_options(run);
+    steps_before = before.steps;
+    recorded = resumed_options(line);
+    // A new path is relative to this folder, not to that of the first start.
+    if (recorded.data != before.data) recorded.data = std::filesystem::absolute(recorded.data);
+    if (std::string& path = recorded.corpus.validation; path != before.corpus.validation)
+      path = std::filesystem::absolute(path);
+    options = found_from_here(recorded, run, ", or give its new path by --data or --validation");
   }
   Corpus corpus = named_by("data", [&] { return load_training_corpus(options); });
   require_same(ranks, version_text() + to_json(options).dump() + corpus.sha256,
@@ -135,7 +143,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   wait_for_all(ranks);  // what they read may be replaced now
   std::optional<RunFolder> folder;
   if (resumes && writes) {
-    folder.emplace(RunFolder::resume(std::move(*lock), state, options.steps, corpus, command));
+    folder.emplace(RunFolder::resume(std::move(*lock), state, recorded, corpus, command));
   } else if (writes) {
     const std::filesystem::path out =
         line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options);
@@ -152,20 +160,30 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   return {std::move(options), std::move(corpus), std::move(learner), state.step, std::move(folder)};
 }
 
+// Does what a run of `job` needs; errors that a resumed run does not repeat say how to resume.
+template <class Work>
+auto or_resume(const Job& job, const Work& work) {
+  const std::string how = "; resume with headcount train --resume " +
+                          (job.folder ? shell_word(job.folder->path().string()) : "RUN");
+  try {
+    return work();
+  } catch (const InterruptedError& error) {
+    throw InterruptedError(error.signal(), error.what() + how);
+  } catch (const WriteError& error) {
+    throw Error("{}{}", error.what(), how);
+  }
+}
+
 TrainingOutcome train(const CommandLine& line, Job& job, ProgressMode shown,
                       TrainingProfile* profile, Ranks& ranks) {
   const TrainOptions& options = job.options;
   RunProgress progress(shown, options, job.learner, job.corpus, job.steps_done);
   const auto observe = [&](auto&&... step) { progress.update(step...); };
   TrainingLog none;
-  try {
+  return or_resume(job, [&] {
     return train_to_end(options, job.learner, job.corpus, job.folder ? *job.folder : none,
                         {observe, profile, line.has("trap-non-finite")}, ranks);
-  } catch (const InterruptedError& error) {
-    const std::string run = job.folder ? shell_word(job.folder->path().string()) : "RUN";
-    throw InterruptedError(error.signal(), std::string(error.what()) +
-                                               "; resume with headcount train --resume " + run);
-  }
+  });
 }
 
 // The result of a finished run.
@@ -194,13 +212,25 @@ Json json_of(const Job& job, const TrainingOutcome& outcome, const TrainingProfi
      "answers_by_direction", outcome.validation.answers_by_direction, "answer_baselines",
      corpus.baselines);
   if (options.stops_when_learned()) io({}, "learned_at", outcome.learned_at);
-  if (options.stop_after > 0)
-    io({}, "stopped", outcome.stopped, "best_step", outcome.best.step, "best_val_loss",
-       outcome.best.loss);
+  if (options.stop_after > 0) io({}, "stopped", outcome.stopped);
+  io({}, "best_step", outcome.best.step, "best_val_loss", outcome.best.loss);
   if (corpus.stories_fit(options.model->context))
     io(Presence::known, "entropy_per_character", corpus.entropy_per_character);
   if (profile != nullptr) result["profile"] = to_json(*profile);
   return result;
+}
+
+// Where the validation loss was lowest and how that model is read; empty if it is the last one.
+std::string lowest_line(const Job& job, const TrainingOutcome& outcome) {
+  const BestEvaluation& best = outcome.best;
+  if (best.step == 0 || best.step == outcome.last.step) return "";
+  const bool overfit = overfits(best.loss, outcome.validation.loss);
+  return formatted("lowest validation loss %.4f, at step %td%s; ", best.loss, best.step,
+                   overfit ? ", from which on the run overfits" : "") +
+         (is_there(job.folder->checkpoint(best.step))
+              ? "headcount sample --from " + shell_word(job.folder->path().string()) +
+                    " --best reads that checkpoint, and so does eval\n"
+              : "that checkpoint is not kept; --checkpoint-every above 0 keeps it\n");
 }
 
 // The result for people.
@@ -225,12 +255,11 @@ std::string text_of(const Json& result, const Job& job, const TrainingOutcome& o
     text += formatted("learned at step %td of %td, where the run ends\n", *outcome.learned_at,
                       job.options.steps);
   } else if (outcome.stopped) {
-    text += formatted(
-        "stopped at step %td of %td: no new lowest validation loss in %td evaluations; the lowest, "
-        "%.4f, is that of step %td (sample --best)\n",
-        outcome.last.step, job.options.steps, job.options.stop_after, outcome.best.loss,
-        outcome.best.step);
+    text +=
+        formatted("stopped at step %td of %td: no new lowest validation loss in %td evaluations\n",
+                  outcome.last.step, job.options.steps, job.options.stop_after);
   }
+  text += lowest_line(job, outcome);
   text += number("steps") + " steps, ";
   text += outcome.step_milliseconds.empty()
               ? "all of an earlier start"
@@ -285,8 +314,10 @@ int train_command(const Call& call) {
   const TrainingOutcome outcome = train(line, job, shown, profile, ranks);
   if (!writes) return 0;
   const std::filesystem::path sample_file = job.folder->sample(outcome.last.step);
-  const std::string sample = write_sample(
-      *job.learner.model, job.corpus, story_opening(job.options), job.options.seed, sample_file);
+  const std::string sample = or_resume(job, [&] {
+    return write_sample(*job.learner.model, job.corpus, story_opening(job.options),
+                        job.options.seed, sample_file);
+  });
   const Json result = json_of(job, outcome, profile);
   return print_result(
       call.format, result, result,
@@ -315,7 +346,8 @@ const Command kTrainCommand = {
      {"out", "run folder; default runs/DATA-ATTENTION", true},
      {"resume",
       "continue the run in this folder from its newest checkpoint. With more --steps than before, "
-      "the learning rate follows the schedule of the longer run",
+      "the learning rate follows the schedule of the longer run; a text that was moved is given by "
+      "--data",
       true},
      {"force", "replace the run that is already in the run folder", false},
      {"quiet", "show no progress", false},

@@ -6,6 +6,7 @@
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "data/built_in.h"
 #include "models/attention_spec.h"
 #include "models/checkpoint/checkpoint.h"
 #include "nn/attention/costs.h"
@@ -117,6 +118,13 @@ void check_comparison(const std::string& run, const TrainOptions& trained, Index
         steps, run, shell_word(run), shell_word(trained.data), steps);
 }
 
+// Returns true for a setting that names a file whose contents have a SHA-256 in the run's record.
+bool is_text(const std::string& name) { return name == "data" || name == "validation"; }
+
+bool names_file(const nlohmann::json& data) {
+  return data.is_string() && data != "" && find_built_in(data.get<std::string>()) == nullptr;
+}
+
 }  // namespace
 
 TrainOptions resumed_options(const CommandLine& line) {
@@ -133,7 +141,9 @@ TrainOptions resumed_options(const CommandLine& line) {
     const std::string& name = setting.name;
     const nlohmann::json was = before.value(name, setting.standard.value),
                          is = now.value(name, setting.standard.value);
-    if (was == is || (name == "steps" && options.steps > trained.steps)) continue;
+    const bool may_differ =
+        (name == "steps" && is > was) || (is_text(name) && names_file(was) && names_file(is));
+    if (was == is || may_differ) continue;
     throw UsageError("--{} is {}, but the run in {} has {}; leave the flag out, or start a new run",
                      name, is.dump(), run, was.is_null() ? "none" : was.dump());
   }

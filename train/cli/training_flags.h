@@ -28,8 +28,9 @@ void put_preset_or_config(const CommandLine& line, Given& given,
 /// The options of a new run. With --init its model is that of the folder, and preset, configuration
 /// and flags may repeat the settings of that model, but change only those of UseOfWeights::start.
 TrainOptions new_options(const CommandLine& line);
-/// The options of the run that --resume names. Other flags may repeat its settings and raise its
-/// steps, unless it is one of a comparison. Throws UsageError for all else.
+/// The options of the run that --resume names. Other flags may repeat its settings, raise its
+/// steps, unless it is one of a comparison, and name new paths of the files of its text. Throws
+/// UsageError for all else.
 TrainOptions resumed_options(const CommandLine& line);
 
 /// Throws UsageError for a setting of training that was given as a flag and has no effect in any of

@@ -87,7 +87,7 @@ std::optional<Begun> gone_on(const RunPlan& run, const Corpus& corpus, const Fol
     auto [learner, state] = resumed_learner(run.options, run.folder, corpus.vocabulary);
     require_vocabulary(learner, corpus.vocabulary);
     return Begun{std::move(learner),
-                 RunFolder::resume(lock, state, run.options.steps, corpus, run.command)};
+                 RunFolder::resume(lock, state, read_run_options(run.folder), corpus, run.command)};
   } catch (const OlderCheckpointError&) {
     throw;
   } catch (const DataError&) {

@@ -43,16 +43,13 @@ RunFolder RunFolder::create(FolderLock lock, const TrainOptions& options,
   return {std::move(lock), {}, options.keep};
 }
 
-RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index steps,
-                            const Corpus& corpus, const std::string& command) {
+RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state,
+                            const TrainOptions& options, const Corpus& corpus,
+                            const std::string& command) {
   const fs::path path = lock.folder();
   require_own_text(corpus, path);
-  TrainOptions options = read_run_options(path);
-  if (options.steps != steps) {
-    options.steps = steps;
-    write_options(path, options);
-  }
-  record_start(path, read_run_record(path), state.step, steps, command);
+  if (to_json(options) != to_json(read_run_options(path))) write_options(path, options);
+  record_start(path, read_run_record(path), state.step, options.steps, command);
   return {std::move(lock), state, options.keep};
 }
 

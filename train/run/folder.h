@@ -34,10 +34,10 @@ class RunFolder : public TrainingLog {
                           const std::string& data_sha256, const std::string& command);
 
   /// Continues a run from its newest checkpoint, whose training state is `state`. The caller locks
-  /// the folder before it reads the state. `steps` may exceed the steps of the run; config.json
-  /// then gets the new number. Throws WriteError, and DataError if the run was trained on another
-  /// text.
-  static RunFolder resume(FolderLock lock, const TrainingState& state, Index steps,
+  /// the folder before it reads the state. `options` are those of the run and may have more steps
+  /// or new paths of its text, which config.json then gets. Throws WriteError, and DataError if the
+  /// run was trained on another text.
+  static RunFolder resume(FolderLock lock, const TrainingState& state, const TrainOptions& options,
                           const Corpus& corpus, const std::string& command);
 
   const std::filesystem::path& path() const { return lock_.folder(); }

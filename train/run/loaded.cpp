@@ -25,7 +25,8 @@ TrainOptions read_run_options(const std::string& folder) {
   });
 }
 
-TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder) {
+TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder,
+                             const std::string& otherwise) {
   std::string directory;
   try {
     directory = read_run_record(folder).working_directory;
@@ -44,8 +45,9 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
     if (!std::filesystem::exists(path, error)) {
       throw DataError(
           "the text of {}, '{}', is not here{}; bring it back, or start in the directory that has "
-          "it",
-          folder.string(), *text, directory.empty() ? "" : " and no longer in " + directory);
+          "it{}",
+          folder.string(), *text, directory.empty() ? "" : " and no longer in " + directory,
+          otherwise);
     }
     *text = path;
   }
@@ -64,8 +66,8 @@ void require_own_text(const Corpus& corpus, const std::filesystem::path& folder,
   const auto [is, validation_is] = hashes(now);
   const bool same = was == is;
   throw DataError(
-      "{} is no longer the text of the run in {}: its SHA-256 was {}, it is now {}; restore the "
-      "old text{}",
+      "{} is not the text of the run in {}: that had the SHA-256 {}, this has {}; restore the old "
+      "text{}",
       same ? "the validation file" : corpus.name, folder.string(), same ? validation_was : was,
       same ? validation_is : is, otherwise);
 }

@@ -34,8 +34,9 @@ TrainOptions read_run_options(const std::string& folder);
 
 /// `options` of the run in `folder` with paths that are valid in the current directory: relative
 /// paths are looked up in the directory in which the run was started, then in the current one.
-/// Throws DataError if the text is in neither.
-TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder);
+/// Throws DataError if the text is in neither; the message ends with `otherwise`.
+TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder,
+                             const std::string& otherwise = "");
 
 /// Throws DataError unless the text in `corpus` and that of validation are those of the run in
 /// `folder`. The message ends with `otherwise`.

@@ -90,8 +90,10 @@ constexpr const char* kCases = R"(
 3 sample --from run --prompt 16%20Käse => --prompt => 'K' (U+004B) => 'ä' (U+00E4) => vocabulary
 2 sample --from run --at-context stop --prompt 16%20is%20a%20square.%0a4 => 17 => --at-context slide
 2 eval --from run --cache-dtype latent=int4 => does not keep
-2 eval --from run --cache-dtype k=int4,k=int2 => names the part 'k' twice
-2 eval --from run --cache-dtype int4,v=int2 => names no part
+2 eval --from run --cache-dtype k=int4+k=int2 => names the part 'k' twice
+2 eval --from run --cache-dtype int4+v=int2 => names no part
+2 eval --from run --cache-dtype k=int4,v=int2 => a + joins types of parts of one cache: k=int4+v=int2
+2 sample --from run --cache-dtype f32,int4 => is a list, which only comparisons take; name one type
 2 eval --from run --cache-dtype f16 --cache-group 4 => have no scale
 2 eval --from run --cache-recent 4 => --cache-recent has no effect with
 2 compare --cache-dtype f16,bf16 --cache-group 4 => --cache-group has no effect with
@@ -246,7 +248,7 @@ TEST(BadInput, OfAFullDiskIsNamed) {
   const std::string train = TrainFolder::train_line("--quiet --out small");
   expect_refusal(folder.shell("ulimit -f 8; exec headcount " + train), kRuntime,
                  {"cannot write small/checkpoints/step-3/model.safetensors: File too large; raise "
-                  "the limit that ulimit -f shows\n"},
+                  "the limit that ulimit -f shows; resume with headcount train --resume small\n"},
                  train);
   EXPECT_FALSE(folder.has("small/checkpoints/step-3"));
   folder.done("train --quiet --resume small");  // with room it goes on

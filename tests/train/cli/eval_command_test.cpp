@@ -133,7 +133,7 @@ TEST_F(EvalCommand, EvaluatesOnTheValidationFileOrPartOfTheRun) {
   folder_->file("rest.txt", all);
   for (const char* line : {"eval --from apart", "train --resume apart"})
     folder_->expect_refusal(line, kData,
-                            {"the validation file is no longer the text of the run in apart"});
+                            {"the validation file is not the text of the run in apart"});
 }
 
 TEST_F(EvalCommand, ReportsWhatTheCacheTypeChanges) {

@@ -100,6 +100,29 @@ TEST_F(TrainCommand, LogsOneLinePerStepAndEvaluatesAtTheEndInAnyCase) {
   }
 }
 
+TEST_F(TrainCommand, SaysWhereTheLossWasLowestAndHowThatModelIsRead) {
+  const std::string worse =
+      "--quiet --steps 60 --lr 0.5 --decay constant --warmup 0 --eval-every 5 --out ";
+  for (const std::string kept : {"5", "0"}) {
+    const std::string run = "kept-" + kept,
+                      out = train(worse + run + " --checkpoint-every " + kept).out;
+    const json again = folder_.object("train --quiet --resume " + run);
+    const int best = again.at("best_step");
+    ASSERT_LT(best, 60);
+    ASSERT_GT(again.at("val_loss").get<double>(), 1.01 * again.at("best_val_loss").get<double>());
+    expect_parts(out, {"\nlowest validation loss ",
+                       ", at step " + std::to_string(best) + ", from which on the run overfits; "});
+    if (kept == "0") {
+      expect_parts(out, {"that checkpoint is not kept; --checkpoint-every above 0 keeps it\n"});
+      continue;
+    }
+    expect_parts(out, {"headcount sample --from kept-5 --best reads that checkpoint, and so does"});
+    folder_.done("sample --from kept-5 --best --tokens 2");
+    EXPECT_EQ(folder_.object("eval --from kept-5 --best")["loss"], again["best_val_loss"]);
+  }
+  expect_no_parts(train("--quiet --eval-every 1 --out better").out, {"lowest validation loss"});
+}
+
 TEST_F(TrainCommand, FillsTheRunFolder) {
   train("--out run --quiet");
   std::set<std::string> names;

@@ -111,7 +111,7 @@ TEST_F(DamagedRun, IsNotTheRunOfAnotherTextModelOrLength) {
   const std::string text = folder_.contents("text.txt");
   folder_.file("text.txt", text + "0 is 1.\n");
   folder_.expect_refusal("train --resume run", kData,
-                         {"text.txt is no longer the text of the run in run"});
+                         {"text.txt is not the text of the run in run"});
   folder_.file("text.txt", text);
   const nlohmann::json config = folder_.json("run/config.json");
   for (const auto& [setting, value, code, said] :

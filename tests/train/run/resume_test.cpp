@@ -47,6 +47,7 @@ TEST_F(ResumedRun, EndsWithTheBitsOfOneThatRanThrough) {
   std::vector<Stopped> runs = {{"--checkpoint-every 0", 40, 17, SIGINT, 17},
                                {"--checkpoint-every 0", 40, 20, SIGTERM, 20},  // evaluated
                                {"--checkpoint-every 0", 20, 7, SIGHUP, 7},
+                               {"--checkpoint-every 0", 20, 7, SIGUSR1, 7},
                                {"--checkpoint-every 5", 20, 13, SIGKILL, 10},
                                {"--checkpoint-every 0 --eval-every 0", 12, 7, SIGKILL, 0},
                                {"--checkpoint-every 20 --optimizer muon", 40, 23, SIGTERM, 23},
@@ -199,6 +200,25 @@ TEST_F(ResumedRun, OfAConstantRateThatIsMadeLongerIsTheLongRun) {
     folder_.done(run_line("--warmup 5 --decay constant --out " + run));
   EXPECT_EQ(folder_.done("train --quiet --resume run --steps 30").err, "");
   EXPECT_EQ(folder_.weights("run", 30), folder_.weights("long", 30));
+}
+
+// The SHA-256 of a text, not its path, says that it is the run's.
+TEST_F(ResumedRun, TakesItsTextFromANewPath) {
+  const std::string text = folder_.contents("text.txt");
+  for (const std::string run : {"run", "whole"}) folder_.done(run_line("--steps 12 --out " + run));
+  fs::create_directory(folder_ / "moved");
+  fs::rename(folder_ / "text.txt", folder_ / "moved/text.txt");
+  const std::string resume = "train --quiet --resume run --steps 14";
+  folder_.expect_refusal(resume, kData, {"is not here", "or give its new path by --data"});
+  folder_.file("other.txt", text + "!");
+  folder_.expect_refusal(resume + " --data other.txt", kData,
+                         {"other.txt is not the text of the run in run"});
+  folder_.expect_refusal(resume + " --data tales", kUsage, {"--data is \"tales\", but the run in"});
+  folder_.done(resume + " --data moved/text.txt");
+  folder_.done("train --quiet --resume whole --steps 14 --data " +
+               fs::canonical(folder_ / "moved/text.txt").string());
+  folder_.expect_same_run("run", "whole", 14);
+  folder_.done("eval --from run");  // it is found there from now on
 }
 
 TEST_F(ResumedRun, IsNotOneOfAComparison) {
