@@ -11,6 +11,10 @@
 
 namespace headcount {
 
+/// Share of right answers from which on a run counts as having learned its text, unless the setting
+/// `stop-at-answers` names another.
+inline constexpr double kLearned = 0.95;
+
 /// The settings of a training run, without those of its model, its text and its optimizer.
 struct TrainSettings {
   double dropout = 0;

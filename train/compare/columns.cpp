@@ -85,7 +85,7 @@ void add_losses(Columns& columns, const ComparisonResult& result) {
   if (std::ranges::none_of(result.variants, answers)) return;
   columns.estimate("answers right %", "answer_accuracy", answers,
                    [](const Estimate& e) { return estimate_text(e, 1, 100); });
-  const auto learned = [data = result.data](Variant v) { return Json(runs_that_learned(v, data)); };
+  const auto learned = [&result](Variant v) { return Json(runs_that_learned(v, result)); };
   columns.measured("learned", "learned", learned, 0, [=](Variant v) {
     return cell_text(learned(v), 0) + " of " + cell_text(v.runs.size() + v.diverged.size(), 0);
   });
@@ -155,9 +155,9 @@ std::optional<double> text_half_width(Variant v, const VariantResult& than) {
 
 // Columns that compare an attention with the reference.
 void add_comparison(Columns& columns, const ComparisonResult& result) {
-  const std::string minus = "minus " + reference(result).spec;
+  const std::string& than = reference(result).spec;
   columns.estimate(
-      minus, "paired_difference", [](Variant v) { return pointer(v.difference); },
+      "minus " + than, "paired_difference", [](Variant v) { return pointer(v.difference); },
       [](const Estimate& e) { return signed_text(e.mean, 4) + half_width_text(e, 4, 1); });
   const auto by_text = [&result](Variant v) { return text_half_width(v, reference(result)); };
   if (std::ranges::any_of(result.variants, [=](Variant v) { return by_text(v).has_value(); }))
@@ -175,7 +175,7 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
   const auto median_cost = [](Variant v) {
     return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
   };
-  const std::string heading = steps ? "more steps, %" : "points lost";
+  const std::string heading = steps ? "more steps than " + than + ", %" : "points below " + than;
   columns.measured(heading, "cost_median", median_cost, 0, [=](Variant v) {
     const auto number = [&](double value) {
       return std::isfinite(value) ? signed_text(value, steps ? 0 : 1) : std::string("more");

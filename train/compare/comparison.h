@@ -42,7 +42,7 @@ inline constexpr Named<Metric> kMetrics[] = {
 /// `tolerance`?
 struct Question {
   Metric metric = Metric::loss;
-  std::string reference;  ///< spec of an attention; empty: the one with the largest cache
+  std::string reference;  ///< spec of an attention; empty: see usual_reference
   /// Specs of attentions too small for the text, such as a window of four tokens. While one of them
   /// is not shown to cost more than the tolerance, the comparison decides nothing.
   std::vector<std::string> controls = {};
@@ -148,7 +148,7 @@ template <>
 inline constexpr ColumnNames kColumns<RoundedRun> = kRoundedColumns;
 /// The runs of an attention with one way of rounding.
 struct RoundedCache {
-  std::string cache;  ///< "int4", "k=int4,v=int2 rotated"
+  std::string cache;  ///< "int4", "k=int4+v=int2 rotated"
   double cache_bytes_per_token = 0;
   std::vector<RoundedRun> runs = {};
   nlohmann::ordered_json layers = {};  ///< as VariantResult::cache, without recent tokens

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 #include "autograd/base/text.h"
 #include "data/built_in.h"
 #include "data/character_pairs.h"
 #include "train/compare/sequential_testing.h"
 #include "train/compare/verdict.h"
+#include "train/options.h"
 #include "train/statistics.h"
 #include "train/units.h"
 
@@ -30,6 +34,68 @@ double mean_of(std::span<const RunResult> runs, const Value& value) {
   double sum = 0;
   for (const RunResult& run : runs) sum += value(run);
   return sum / static_cast<double>(runs.size());
+}
+
+// Where a figure of runs, a mean at each evaluation, was least, and what it is at their end.
+struct Turn {
+  Index step = 0;
+  double least = std::numeric_limits<double>::infinity(), last = 0;
+};
+
+// None unless each of the runs has got worse since, by more than `limit` in the mean; none for runs
+// that were evaluated at different steps.
+template <class Figure>
+std::optional<Turn> turn_of(std::span<const RunResult> runs, double limit, const Figure& figure) {
+  const auto at_same_steps = [&](const RunResult& run) {
+    return std::ranges::equal(run.evaluations, runs.front().evaluations, {}, &EvaluationAt::step,
+                              &EvaluationAt::step);
+  };
+  if (runs.empty() || !std::ranges::all_of(runs, at_same_steps)) return std::nullopt;
+  Turn turn;
+  std::size_t least = 0;
+  for (std::size_t i = 0; i < runs.front().evaluations.size(); ++i) {
+    turn.last = mean_of(runs, [&](const RunResult& run) { return figure(run.evaluations[i]); });
+    if (turn.last >= turn.least) continue;
+    turn.step = runs.front().evaluations[i].step;
+    turn.least = turn.last;
+    least = i;
+  }
+  const auto is_worse = [&](const RunResult& run) {
+    return figure(run.evaluations.back()) > figure(run.evaluations[least]);
+  };
+  if (turn.last - turn.least <= limit || !std::ranges::all_of(runs, is_worse)) return std::nullopt;
+  return turn;
+}
+
+// The turn of the loss of runs that overfit, by more than `limit`; none of others.
+std::optional<Turn> overfit(std::span<const RunResult> runs, double limit = 0) {
+  const auto turn = turn_of(runs, limit, [](const EvaluationAt& at) { return at.loss; });
+  return turn && overfits(turn->least, turn->last) ? turn : std::nullopt;
+}
+
+// Reason why the reference is not at its best, by more than `limit` of the metric; empty if it is.
+std::string why_overfit(const ComparisonResult& result, std::span<const RunResult> runs,
+                        double limit) {
+  std::string how;
+  if (result.question.metric == Metric::answers) {
+    const auto wrong = [](const EvaluationAt& at) { return 100 - 100 * at.answers.value_or(0); };
+    if (const auto turn = turn_of(runs, limit, wrong))
+      how = formatted("%.1f %% of its answers were right at step %td and %.1f %% are at the end",
+                      100 - turn->least, turn->step, 100 - turn->last);
+  } else if (const auto turn = overfit(runs, limit)) {
+    how = formatted("its validation loss was %.4f at step %td and is %.4f at the end", turn->least,
+                    turn->step, turn->last);
+  }
+  if (how.empty()) return "";
+  return reference(result).spec + ", the reference, overfits: " + how +
+         "; take a longer text, or fewer steps";
+}
+
+// What may help runs that have not learned: more training, unless their loss rises.
+std::string remedy(std::span<const RunResult> runs) {
+  const auto turn = overfit(runs);
+  if (!turn) return "train longer";
+  return formatted("its validation loss rises from step %td on: take a longer text", turn->step);
 }
 
 Index answers_asked(const RunResult& run) {
@@ -58,8 +124,7 @@ std::string why_no_better(double chance, double limit, std::span<const RunResult
                      100 * luck) +
            "evaluate on more text";
   }
-  return text + formatted("the tolerance is %.1f points; ", 100 * limit) +
-         (chance + limit < 1 ? "train longer" : "no share is so much higher: lower the tolerance");
+  return text + formatted("the tolerance is %.1f points; ", 100 * limit) + remedy(runs);
 }
 
 // Reason why nothing can be measured against the reference; empty if it can. `runs` are runs of the
@@ -70,12 +135,10 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
   const std::string who = reference(result).spec + ", the reference, has ";
   if (result.baseline_loss) {
     const double loss = mean_of(runs, [](const RunResult& run) { return run.validation_loss; });
-    const bool reachable = answers || limit < *result.baseline_loss;
     if (*result.baseline_loss - loss <= (answers ? 0 : limit)) {
       return who + formatted("a loss of %.4f, ", loss) + baseline_name(result) +
              formatted(" has %.4f", *result.baseline_loss) +
-             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) +
-             (reachable ? "; train longer" : "; no loss is so much lower: lower the tolerance");
+             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) + "; " + remedy(runs);
     }
   }
   if (!answers || !result.answer_chance) return "";
@@ -85,11 +148,14 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
 
 // Reason why steps to learn cannot be compared with those of the reference; empty if they can.
 std::string why_not_in_time(const ComparisonResult& result, std::span<const RunResult> runs) {
-  const auto late = std::ranges::count_if(runs, [](const RunResult& r) { return !r.learned_at; });
-  if (late == 0) return "";
+  std::vector<RunResult> late;
+  std::ranges::copy_if(runs, std::back_inserter(late),
+                       [](const RunResult& run) { return !run.learned_at; });
+  if (late.empty()) return "";
   return reference(result).spec +
-         formatted(", the reference, does not learn in %td steps on %td of %td seeds; train longer",
-                   result.steps, late, std::ssize(runs));
+         formatted(", the reference, does not learn in %td steps on %td of %td seeds; ",
+                   result.steps, std::ssize(late), std::ssize(runs)) +
+         remedy(late);
 }
 
 // Least number of seeds with which a sign test decides.
@@ -101,6 +167,37 @@ Index least_seeds() {
 
 }  // namespace
 
+std::string why_in_vain(const ComparisonResult& facts) {
+  const Question& question = facts.question;
+  if (facts.too_long_warmup > 0) {
+    return formatted(
+        "the %td steps are fewer than the warm-up of %td; train longer or shorten the warm-up",
+        facts.steps, facts.too_long_warmup);
+  }
+  const bool answers = question.metric == Metric::answers, steps = question.metric == Metric::steps;
+  const double limit = question.tolerance.value_or(0);
+  if (answers && facts.answer_chance && 100 * *facts.answer_chance + limit >= 100) {
+    return formatted(
+        "%.1f %% of the answers are right without a lookup, and the tolerance is %.1f points; no "
+        "share is so much higher: lower the tolerance",
+        100 * *facts.answer_chance, limit);
+  }
+  if (!answers && !steps && facts.baseline_loss && limit >= *facts.baseline_loss) {
+    return baseline_name(facts) +
+           formatted(
+               " has a loss of %.4f, and the tolerance is %.4f; no loss is so much lower: "
+               "lower the tolerance",
+               *facts.baseline_loss, limit);
+  }
+  if ((answers || steps) && question.seeds.last < least_seeds()) {
+    return formatted("verdicts about %s count seeds and need %td or more",
+                     steps ? "steps" : "answers", least_seeds());
+  }
+  return "";
+}
+
+bool overfits(const VariantResult& variant) { return overfit(variant.runs).has_value(); }
+
 std::string why_open(const ComparisonResult& result, double tolerance) {
   const Question& question = result.question;
   std::vector<RunResult> first;
@@ -108,20 +205,10 @@ std::string why_open(const ComparisonResult& result, double tolerance) {
       reference(result).runs, std::back_inserter(first),
       [&](const RunResult& run) { return static_cast<Index>(run.seed) <= question.seeds.first; });
   if (first.empty()) return "";
-  if (result.too_long_warmup > 0) {
-    return formatted(
-        "the %td steps are fewer than the warm-up of %td; train longer or shorten the warm-up",
-        result.steps, result.too_long_warmup);
-  }
-  const bool steps = question.metric == Metric::steps;
-  const std::string why =
-      steps ? why_not_in_time(result, first) : why_unlearned(result, first, tolerance);
-  if (!why.empty()) return why;
-  if (question.metric != Metric::loss && question.seeds.last < least_seeds()) {
-    return formatted("verdicts about %s count seeds and need %td or more",
-                     steps ? "steps" : "answers", least_seeds());
-  }
-  return "";
+  if (const std::string why = why_in_vain(result); !why.empty()) return why;
+  if (question.metric == Metric::steps) return why_not_in_time(result, first);
+  const std::string why = why_overfit(result, first, tolerance);
+  return why.empty() ? why_unlearned(result, first, tolerance) : why;
 }
 
 std::string why_beaten(const ComparisonResult& result) {
@@ -156,7 +243,8 @@ std::string why_control_passes(const ComparisonResult& result) {
            (v.verdict == Verdict::enough ? "enough"
                                          : "not shown to "
                                            "cost more than the tolerance") +
-           ", so that nothing is at stake here: train longer, take more seeds, or another text";
+           ", so that nothing is at stake here: train longer, take more seeds, or a text that asks "
+           "more, such as recall";
   }
   return "";
 }
@@ -198,182 +286,36 @@ std::optional<double> fall_at_end(const VariantResult& variant, const Comparison
 
 namespace {
 
-// Assumptions of the verdicts, as a sentence.
-std::string assumption(const Question& question) {
-  if (question.metric != Metric::loss) {
-    const bool steps = question.metric == Metric::steps;
-    return std::string(steps
-                           ? "Steps to learn are medians, with the least and the most over seeds. "
-                           : "") +
-           "Verdicts count seeds (sign test): at least half of all seeds " +
-           (steps ? "take fewer steps than the tolerance allows (enough) or more (later)"
-                  : "lose less than the tolerance (enough) or more (not enough)") +
-           ". Each verdict is wrong with a probability of at most 5 %, whatever the distribution "
-           "over seeds.";
-  }
-  const char* const how = question.seeds.grows() ? "repeated confidence intervals" : "Student t";
-  return "Verdicts are tests of non-inferiority, one-sided at 2.5 %, and assume that differences "
-         "are normally distributed over seeds (95 % confidence intervals, " +
-         std::string(how) + ").";
-}
-
-// Skewness of `values` beyond which fewer than 5 % of as many normal values are, in two standard
-// errors; none where they are within.
-std::optional<double> skewness_beyond_normal(const std::vector<double>& values) {
-  constexpr std::size_t kLeast = 5;  // of fewer, all are within
-  const auto n = static_cast<double>(values.size());
-  if (values.size() < kLeast) return std::nullopt;
-  const double middle = estimate(values).mean;
-  double squares = 0, cubes = 0;
-  for (const double value : values) {
-    squares += std::pow(value - middle, 2) / n;
-    cubes += std::pow(value - middle, 3) / n;
-  }
-  const double skewness = cubes / std::pow(squares, 1.5);
-  const double errors = 2 * std::sqrt(6 * (n - 2) / ((n + 1) * (n + 3)));
-  return std::abs(skewness) > errors ? std::optional(skewness) : std::nullopt;
-}
-
-// Names the attentions whose differences are too skewed for intervals; empty if none is.
-std::string skewed_text(const ComparisonResult& result) {
-  std::vector<std::string> names;
-  for (const VariantResult& variant : result.variants) {
-    if (const auto skewness = skewness_beyond_normal(values_of(variant.costs)))
-      names.push_back(variant.spec + formatted(" (skewness %.1f)", *skewness));
-  }
-  if (names.empty() || result.question.metric != Metric::loss) return "";
-  return "Differences of " + list_text(names) +
-         " are more skewed than normal ones mostly are: do not trust their intervals.";
-}
-
-// Which attentions are enough at other tolerances; empty if nothing is decided.
-std::string sensitivity_text(const ComparisonResult& result) {
-  std::string text;
-  for (const AtTolerance& at : sensitivity(result)) {
-    text += (text.empty() ? "Enough at a tolerance of " : "; ") +
-            formatted("%g %% of the loss: ", at.percent) +
-            (at.enough.empty() ? "none" : list_text(at.enough));
-  }
-  return text + (text.empty() ? "" : ".");
-}
-
-// Says which training losses still fall at their ends; empty if none does.
-std::string falling_text(const ComparisonResult& result) {
-  constexpr std::size_t kMostNames = 7;
-  std::vector<std::string> names;
-  double most = 0;
-  for (const VariantResult& variant : result.variants) {
-    const std::optional<double> fall = fall_at_end(variant, result);
-    if (!fall) continue;
-    names.push_back(variant.spec);
-    most = std::max(most, *fall);
-  }
-  if (names.empty()) return "";
-  const std::string whose =
-      names.size() > kMostNames ? formatted("%zu attentions", names.size()) : list_text(names);
-  return (names.size() == 1
-              ? "The training loss of " + whose + " is still falling at the end, by "
-              : "The training losses of " + whose + " are still falling at the end, by up to ") +
-         formatted("%.2g nats per 100 steps: longer training may change the verdict.", most);
-}
-
-// "seed 3", or "seeds 1, 2 and 3".
-std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
-  std::vector<std::string> names;
-  for (const std::uint64_t seed : seeds) names.push_back(std::to_string(seed));
-  return (seeds.size() == 1 ? "seed " : "seeds ") + list_text(names);
-}
-
-std::string seeds_of_means(const ComparisonResult& result) {
-  const std::vector<std::uint64_t>& seeds = result.common_seeds;
-  const bool all = std::ranges::all_of(result.variants, [&](const VariantResult& v) {
-    return v.runs.empty() || v.runs.size() == seeds.size();
-  });
-  if (all) return "";
-  if (seeds.empty())
-    return "No seed was finished by all attentions: their means are over different seeds.";
-  return "Losses and answers are means over " + seeds_text(seeds) +
-         ", which all attentions finished; differences and verdicts use all seeds of an attention.";
-}
-
-// "largest" or "smallest" if the value at `chosen` is the largest or smallest of the sweep; empty
-// otherwise, or if a value is no number. A zero never counts as smallest, because settings with
-// ordered values begin at zero or above.
-std::string end_taken(const std::vector<SweptValue>& swept, std::size_t chosen) {
-  std::vector<double> values(swept.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (parse_number(swept[i].value, values[i]) != std::errc()) return "";
-  }
-  const double taken = values.at(chosen);
-  if (taken == std::ranges::max(values)) return "largest";
-  return taken == std::ranges::min(values) && taken != 0 ? "smallest" : "";
-}
-
-// Adds a note that says on which text the values of a sweep were compared, and a warning for each
-// attention whose chosen value is the least or the greatest tried: a value beyond may be better.
-void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& sentences) {
-  const std::string setting = swept_setting(result);
-  sentences.push_back(
-      "Each attention has the " + setting +
-      (result.question.metric == Metric::steps
-           ? " with the fewest steps to learn (*), where a run that did not learn counts all steps."
-           : " with the least loss (*) on the first tenth of the training text, on which no run "
-             "was trained."));
-  for (const VariantResult& variant : result.variants) {
-    const auto found = std::ranges::find(variant.swept, true, &SweptValue::chosen);
-    if (!found->loss) {
-      sentences.push_back("No run of " + variant.spec + " finished at any " + setting + ".");
-      continue;
-    }
-    const auto chosen = static_cast<std::size_t>(found - variant.swept.begin());
-    const std::string end = end_taken(variant.swept, chosen);
-    if (end.empty()) continue;
-    sentences.push_back(variant.spec + " has the " + end + " " + setting + " of the sweep, " +
-                        found->value + ": a " + (end == "largest" ? "larger" : "smaller") +
-                        " value may be better.");
-  }
+// The value of a setting that ends runs when they have learned; 0: it ends none.
+double mark(const ComparisonResult& result, const char* setting) {
+  return result.config.value(setting, 0.0);
 }
 
 }  // namespace
 
 double share_to_learn(std::string_view data) {
   const BuiltInCorpus* const corpus = find_built_in(data);
-  return corpus != nullptr && corpus->direction != nullptr ? 0.99 : 0.95;
+  return corpus != nullptr && corpus->direction != nullptr ? 0.99 : kLearned;
 }
 
-Index runs_that_learned(const VariantResult& variant, std::string_view data) {
-  return std::ranges::count_if(variant.runs, [share = share_to_learn(data)](const RunResult& run) {
-    return least_answer_accuracy(run).value_or(0) >= share;
+Index runs_that_learned(const VariantResult& variant, const ComparisonResult& result) {
+  const bool ended = mark(result, "stop-at-answers") > 0 || mark(result, "stop-at-loss") > 0;
+  const double share = share_to_learn(result.data);
+  return std::ranges::count_if(variant.runs, [&](const RunResult& run) {
+    return ended ? run.learned_at.has_value() : least_answer_accuracy(run).value_or(0) >= share;
   });
 }
 
-std::string swept_setting(const ComparisonResult& result) {
-  return result.sweep.substr(0, result.sweep.find('='));
-}
-
-std::vector<std::string> verdict_notes(const ComparisonResult& result) {
-  std::vector<std::string> sentences;
-  const bool judged = std::ranges::any_of(
-      result.variants, [&](const VariantResult& v) { return has_verdict(v, result); });
-  if (judged && result.question.intervals) sentences.push_back(assumption(result.question));
-  if (const std::string text = judged ? falling_text(result) : ""; !text.empty())
-    sentences.push_back(text);
-  if (const std::vector<std::uint64_t>& lost = reference(result).diverged; !lost.empty()) {
-    sentences.push_back(reference(result).spec + ", the reference, diverged on " +
-                        seeds_text(lost) + ", which no verdict counts.");
-  }
-  if (const std::string text = seeds_of_means(result); !text.empty()) sentences.push_back(text);
-  if (result.too_long_warmup > 0) {
-    sentences.push_back(
-        formatted("The warm-up of %td steps is longer than the run of %td steps; it is "
-                  "shortened to a tenth of the run.",
-                  result.too_long_warmup, result.steps));
-  }
-  if (!result.variants.empty() && !result.variants.front().swept.empty())
-    add_sweep_notes(result, sentences);
-  for (const std::string& text : {sensitivity_text(result), skewed_text(result)})
-    if (judged && !text.empty()) sentences.push_back(text);
-  return sentences;
+std::string learned_text(const ComparisonResult& result) {
+  const double answers = mark(result, "stop-at-answers"), loss = mark(result, "stop-at-loss");
+  const std::string below = loss > 0 ? formatted("a loss below %g", loss) : "";
+  if (loss > 0 && answers == 0) return below;
+  const auto directed = [](const RunResult& run) { return !run.answers_by_direction.empty(); };
+  const bool directions = std::ranges::any_of(
+      result.variants, [&](const auto& v) { return std::ranges::any_of(v.runs, directed); });
+  return formatted("%g %% of the answers right",
+                   answers > 0 ? answers : 100 * share_to_learn(result.data)) +
+         (directions ? " in each direction" : "") + (loss > 0 ? " or " + below : "");
 }
 
 }  // namespace headcount

@@ -39,17 +39,30 @@ std::string why_beaten(const ComparisonResult& result);
 /// pass. Takes the variants' verdicts.
 std::string why_control_passes(const ComparisonResult& result);
 
+/// Reason, known before any run, why no verdict can be reached, a clause as above: seeds, steps or
+/// a tolerance with which none is possible. `facts` needs no variants.
+std::string why_in_vain(const ComparisonResult& facts);
+
+/// Returns true if the attention's runs overfit: if since the evaluation at which their mean
+/// validation loss was lowest it has risen (see `overfits`), and that of each run has.
+bool overfits(const VariantResult& variant);
+
 /// Rate at which an attention's training loss still falls at its end, nats per 100 steps. None if
 /// it fell by less than the tolerance over the last tenth of the steps (for answers: by less than
 /// 0.01 nats per percentage point of tolerance), or if the fall is within the noise.
 std::optional<double> fall_at_end(const VariantResult& variant, const ComparisonResult& result);
 
 /// Share of right answers, in the worst direction if there are directions, from which on a run
-/// counts as having learned the corpus `data`. Where one of six directions is not learned at all,
-/// more than nine tenths of all answers are right, so that directions ask for more than 0.95.
+/// counts as having learned the corpus `data`, unless settings say otherwise. Where one of six
+/// directions is not learned at all, more than nine tenths of all answers are right, so that
+/// directions ask for more than `kLearned`.
 double share_to_learn(std::string_view data);
-/// Number of the attention's runs that learned `data`, which marks answers.
-Index runs_that_learned(const VariantResult& variant, std::string_view data);
+/// Number of the attention's runs that learned the corpus: that have ended where the settings
+/// `stop-at-answers` and `stop-at-loss` of `result` say so or, without them, have the share of
+/// right answers that `share_to_learn` says.
+Index runs_that_learned(const VariantResult& variant, const ComparisonResult& result);
+/// Mark that these runs have passed: "95 % of the answers right", "a loss below 1.5", or both.
+std::string learned_text(const ComparisonResult& result);
 
 /// Name of the setting that the comparison sweeps.
 std::string swept_setting(const ComparisonResult& result);

@@ -161,14 +161,10 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
   }
-  if (result.baselines) {
-    const auto directed = [](const RunResult& run) { return !run.answers_by_direction.empty(); };
-    const bool directions = std::ranges::any_of(
-        result.variants, [&](const auto& v) { return std::ranges::any_of(v.runs, directed); });
-    text += "right without looking anything up: " + baselines_text(*result.baselines) +
-            formatted("\nlearned: %.0f %% of the answers right%s\n",
-                      100 * share_to_learn(result.data), directions ? " in each direction" : "");
-  }
+  if (result.baselines)
+    text += "right without looking anything up: " + baselines_text(*result.baselines) + "\n";
+  if (result.baselines || result.question.metric == Metric::steps)
+    text += "learned: " + learned_text(result) + "\n";
   if (result.baseline_loss) {
     text +=
         formatted("loss by %s: %.4f nats\n", baseline_name(result).c_str(), *result.baseline_loss);

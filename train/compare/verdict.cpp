@@ -100,6 +100,13 @@ std::vector<const VariantResult*> judged(const ComparisonResult& result, Verdict
   return found;
 }
 
+// Returns true if losses show that all attentions are enough, with no control among them: the text
+// may ask for nothing that a smaller cache lacks.
+bool all_are_enough(const ComparisonResult& result) {
+  return result.question.metric == Metric::loss && result.question.controls.empty() &&
+         judged(result, Verdict::enough).size() + 1 == result.variants.size();
+}
+
 }  // namespace
 
 SeedRange SeedRange::parse(std::string_view text) {
@@ -304,9 +311,8 @@ double middle_cost(const VariantResult& variant, Metric metric) {
 const VariantResult& reference(const ComparisonResult& result) {
   const std::vector<VariantResult>& variants = result.variants;
   const std::string& named = result.question.reference;
-  const auto found =
-      named.empty() ? std::ranges::max_element(variants, {}, &VariantResult::cache_bytes_per_token)
-                    : std::ranges::find(variants, named, &VariantResult::spec);
+  if (named.empty()) return usual_reference(variants, &VariantResult::cache_bytes_per_token);
+  const auto found = std::ranges::find(variants, named, &VariantResult::spec);
   return variants.at(static_cast<std::size_t>(found - variants.begin()));
 }
 
@@ -339,7 +345,8 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
                     numbers.cost(cheapest) + numbers.limit_of_cost());
     enough.erase(enough.begin());
   }
-  const bool named_alone = result.variants.size() > kMostCostsInText;
+  const bool costs_nothing = all_are_enough(result);
+  const bool named_alone = result.variants.size() > kMostCostsInText || costs_nothing;
   const auto add = [&](const std::vector<const VariantResult*>& variants, const char* how,
                        const std::string& together) {
     std::vector<std::string> names;
@@ -355,6 +362,11 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   add(judged(result, Verdict::not_enough), none ? "not enough" : "not",
       verdict_word(Verdict::not_enough, numbers.metric));
   add(judged(result, Verdict::open), "open", "open");
+  if (costs_nothing) {
+    parts.push_back(
+        "on this text nothing that was tried costs more than the tolerance; a control, such as "
+        "mha@4, shows whether anything does, and recall and lookup are texts that ask more");
+  }
   return parts;
 }
 

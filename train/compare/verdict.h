@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <span>
@@ -92,6 +93,13 @@ Verdict read_verdict(std::string_view word);
 /// Central value of an attention's costs: the mean for losses, the median for answers and steps.
 double middle_cost(const VariantResult& variant, Metric metric);
 
+/// Default reference among `variants`: mha or, where it is not compared, the one with the largest
+/// cache, which `bytes_of` a variant gives.
+template <class Variant, class Bytes>
+const Variant& usual_reference(const std::vector<Variant>& variants, const Bytes& bytes_of) {
+  const auto mha = std::ranges::find(variants, "mha", &Variant::spec);
+  return mha != variants.end() ? *mha : *std::ranges::max_element(variants, {}, bytes_of);
+}
 /// Attention that the others are compared with: see Question::reference.
 const VariantResult& reference(const ComparisonResult& result);
 

@@ -59,6 +59,58 @@ TEST(Premises, LeaveVerdictsOpenBesideALossNoBetterThanCharacterPairs) {
   EXPECT_EQ(why(r), "");
 }
 
+// Evaluations of all runs of an attention at steps 100, 200, ...: {loss, share of right answers}.
+void evaluate(VariantResult& variant, const std::vector<std::pair<double, double>>& at) {
+  for (RunResult& run : variant.runs) {
+    run.evaluations.clear();
+    for (const auto& [loss, answers] : at)
+      run.evaluations.push_back({100 * (std::ssize(run.evaluations) + 1), loss, answers});
+  }
+}
+
+// A smaller cache, which learns more slowly, would win.
+TEST(Premises, LeaveVerdictsOpenBesideAReferenceThatOverfits) {
+  ComparisonResult r = comparison_of(2.4);
+  evaluate(r.variants[0], {{2.5, 0}, {2.39, 0}, {2.4, 0}});
+  EXPECT_EQ(why(r), "") << "a rise within 1 %";
+  evaluate(r.variants[0], {{2.5, 0}, {2.25, 0}, {2.4, 0}});
+  r.baseline_loss = 2.3;
+  EXPECT_EQ(why(r),
+            "mha, the reference, overfits: its validation loss was 2.2500 at step 200 and is "
+            "2.4000 at the end; take a longer text, or fewer steps");
+  r.baseline_loss.reset();
+  r.question.tolerance = 0.2;
+  EXPECT_EQ(why(r), "") << "a rise within the tolerance";
+  r.question.tolerance.reset();
+  const auto runs = r.variants[0].runs;
+  r.variants[0].runs[4].evaluations[2].loss = 2.2;
+  EXPECT_EQ(why(r), "") << "the loss of one run did not rise";
+  r.variants[0].runs = runs;
+  std::swap(r.variants[0].runs, r.variants[1].runs);
+  EXPECT_EQ(why(r), "") << "the reference does not overfit";
+  EXPECT_EQ(verdict_notes(summarized(r))[1],
+            "The validation loss of mqa rose by more than 1 % from its lowest: longer training "
+            "makes it worse.");
+  r = comparison_of(0.1, 0.8);
+  evaluate(r.variants[0], {{0.1, 0.8}, {0.1, 0.84}, {0.5, 0.8}});
+  EXPECT_EQ(why(r), "") << "answers decide, and they are as right as before";
+  evaluate(r.variants[0], {{0.1, 0.8}, {0.1, 0.86}, {0.5, 0.8}});
+  expect_parts(why(r), {"86.0 % of its answers were right at step 200 and 80.0 % are at the end"});
+}
+
+TEST(Premises, AdviseNoLongerTrainingWhereTheLossRises) {
+  const std::string rises = "; its validation loss rises from step 100 on: take a longer text";
+  ComparisonResult r = comparison_of(1.5, 0.5);
+  r.baseline_loss = 1.3863;
+  evaluate(r.variants[0], {{1.2, 0.5}, {1.5, 0.5}});
+  EXPECT_TRUE(why(r).ends_with(rises)) << why(r);
+  r = comparison_of(0.1, 0.24);
+  evaluate(r.variants[0], {{0.1, 0.24}, {0.2, 0.24}});
+  EXPECT_TRUE(why(r).ends_with(rises)) << why(r);
+  r.question.metric = Metric::steps;
+  EXPECT_EQ(why(r), "mha, the reference, does not learn in 1000 steps on 5 of 5 seeds" + rises);
+}
+
 TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
   const auto why_of = [](double right, std::optional<double> tolerance = {}) {
     ComparisonResult r = comparison_of(0.1, right);
@@ -117,7 +169,9 @@ TEST(Premises, LeaveVerdictsOpenUnlessEachControlCostsMoreThanTheTolerance) {
   r.baseline_loss.reset();
   r.variants.back() = trained("mha@4", 2.3999);
   const std::string rest =
-      ", so that nothing is at stake here: train longer, take more seeds, or another text";
+      ", so that nothing is at stake here: train longer, take more seeds, or a text that asks "
+      "more, "
+      "such as recall";
   EXPECT_EQ(why(r), "mha@4, a control, is enough" + rest);
   r.variants.back().runs[0].validation_loss = 2.5;
   EXPECT_EQ(why(r), "mha@4, a control, is not shown to cost more than the tolerance" + rest);
@@ -128,6 +182,24 @@ TEST(Premises, TakeFiveSeedsOfAnswers) {
   r.question.seeds = {3, 4};
   for (VariantResult& v : r.variants) v.runs.resize(4);
   EXPECT_EQ(why(r), "verdicts about answers count seeds and need 5 or more");
+}
+
+// Without a run.
+TEST(Premises, AreKnownBeforeAnyRunWhereSeedsStepsOrTheToleranceLetNothingBeDecided) {
+  ComparisonResult facts = comparison_of(2.4);
+  facts.variants.clear();
+  facts.baseline_loss = 2.5;
+  EXPECT_EQ(why_in_vain(facts), "");
+  facts.question.tolerance = 2.5;
+  EXPECT_EQ(why_in_vain(facts),
+            "a bigram model has a loss of 2.5000, and the tolerance is 2.5000; no loss is so much "
+            "lower: lower the tolerance");
+  facts.question.metric = Metric::steps;
+  EXPECT_EQ(why_in_vain(facts), "");
+  facts.question.seeds = {3, 4};
+  EXPECT_EQ(why_in_vain(facts), "verdicts about steps count seeds and need 5 or more");
+  facts.too_long_warmup = 2000;
+  expect_parts(why_in_vain(facts), {"the 1000 steps are fewer than the warm-up of 2000; "});
 }
 
 TEST(Premises, NameTheSeedsOnWhichTheReferenceDiverged) {

@@ -14,6 +14,7 @@
 #include "train/compare/made_results.h"
 #include "train/compare/premises.h"
 #include "train/compare/verdict.h"
+#include "train/options.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -125,7 +126,21 @@ TEST(ComparisonCsv, HasTheSameNumberOfFieldsInEveryRow) {
 
 // The share at which runs that are compared by steps end, on any text.
 TEST(Learned, IsTheShareOfAnswersAtWhichRunsEnd) {
-  EXPECT_EQ(runs_that_learned(answering("mha", 1, {0.949, 0.95, 1}), "recall"), 2);
+  ComparisonResult r = made_comparison({answering("mha", 1, {0.949, 0.95, 1})});
+  const auto expect_learned = [&](int runs, const std::string& text) {
+    EXPECT_EQ(runs_that_learned(r.variants[0], r), runs);
+    EXPECT_EQ(learned_text(r), text);
+  };
+  expect_learned(2, "95 % of the answers right");
+  r.config["stop-at-answers"] = 99.5;
+  r.variants[0].runs[2].learned_at = 10;
+  expect_learned(1, "99.5 % of the answers right");
+  r.config["stop-at-loss"] = 0.25;
+  expect_learned(1, "99.5 % of the answers right or a loss below 0.25");
+  r.config.erase("stop-at-answers");
+  expect_learned(1, "a loss below 0.25");
+  r.question.metric = Metric::steps;
+  expect_parts(results_table(summarized(r)), {"\nlearned: a loss below 0.25\n"});
   EXPECT_EQ(find_built_in("recall")->defaults().at("stop-at-answers"),
             100 * share_to_learn("recall"));
 }
@@ -137,7 +152,7 @@ TEST(Learned, IsTheShareInTheWorstDirection) {
   r.variants = {answering("mha", 1, {0.999, 0.999})};
   r.variants[0].runs[0].answers_by_direction = {{0, 200, 200}, {1, 200, 198}};
   r.variants[0].runs[1].answers_by_direction = {{0, 200, 200}, {1, 200, 197}};
-  EXPECT_EQ(runs_that_learned(r.variants[0], r.data), 1);
+  EXPECT_EQ(runs_that_learned(r.variants[0], r), 1);
   expect_parts(comparison_table(summarized(r)),
                {"1 of 2", "learned: 99 % of the answers right in each direction\n"});
   const nlohmann::json directions =
@@ -155,7 +170,7 @@ TEST(Learned, DecidesNothingAndWithholdsNoInterval) {
                         {8, 8}, Metric::answers);
     r.question.tolerance = 8;
     summarize(r);
-    EXPECT_EQ(runs_that_learned(r.variants[1], r.data), last > 0.5 ? 7 : 6);
+    EXPECT_EQ(runs_that_learned(r.variants[1], r), last > 0.5 ? 7 : 6);
     EXPECT_TRUE(r.variants[1].answer_accuracy->half_width);
     EXPECT_EQ(r.variants[1].verdict, Verdict::enough) << last;
   }

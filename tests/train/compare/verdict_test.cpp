@@ -78,8 +78,11 @@ TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
          r.question.reference = "mqa";
          r.question.tolerance = 0.1;
        },
-       "mla8+4 is enough: 38 % of mqa's KV cache, at +0.049 +- 0.000 (tolerance 0.100); gqa2 is "
-       "too: +0.002 +- 0.013; mha is too: -0.003 +- 0.000"},
+       "mla8+4 is enough: 38 % of mqa's KV cache, at +0.049 +- 0.000 (tolerance 0.100); enough "
+       "too: "
+       "gqa2 and mha; on this text nothing that was tried costs more than the tolerance; a "
+       "control, "
+       "such as mha@4, shows whether anything does, and recall and lookup are texts that ask more"},
       {[](ComparisonResult& r) { r.question.tolerance = 0.001; },
        "no attention is shown to be enough (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- "
        "0.0000; mqa is not enough: +0.0030 +- 0.0000; "},
@@ -158,6 +161,33 @@ TEST(VerdictText, OfStepsCountsSeedsAlsoWhereRunsDoNotLearn) {
   EXPECT_EQ(cost_of(runs[0], runs[1], Metric::steps), -75);
 }
 
+// A text of which less cache costs nothing says nothing of the cache, unless a control loses.
+TEST(VerdictText, SaysWhereNothingCostsMoreThanTheTolerance) {
+  const std::string nothing = "on this text nothing that was tried costs more";
+  ComparisonResult r = decided_comparison();
+  r.question.tolerance = 0.1;
+  expect_parts(verdict_text(summarized(r)), {nothing});
+  const std::pair<Change, std::string> cases[] = {
+      {[](ComparisonResult& c) { c.question.tolerance = 0.015; }, "one is not enough"},
+      {[](ComparisonResult& c) { c.variants[1] = losing("mqa", 256, {kFailedRun}); }, "one failed"},
+      {[](ComparisonResult& c) { c.variants[3].runs[1].validation_loss += 0.5; }, "one is open"},
+      {[](ComparisonResult& c) {
+         c.question.controls = {"mha@4"};
+         c.variants.push_back(losing("mha@4", 8, {2.0, 2.001, 2.002}));
+       },
+       "a control loses"}};
+  for (const auto& [change, why] : cases)
+    EXPECT_EQ(text_after(r, change).find(nothing), std::string::npos) << why;
+}
+
+TEST(Reference, IsMhaOrTheOneWithTheLargestCache) {
+  ComparisonResult r = decided_comparison();
+  r.variants.push_back(losing("fox", 1056, {1.0, 1.001, 1.002}));
+  EXPECT_EQ(reference(r).spec, "mha");
+  r.variants.erase(r.variants.begin() + 2);
+  EXPECT_EQ(reference(r).spec, "fox");
+}
+
 TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
   ComparisonResult losses = summarized(decided_comparison());
   const ComparisonResult answers = summarized(answered_comparison()),
@@ -171,9 +201,10 @@ TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
   EXPECT_TRUE(json["variants"][2]["verdict"].is_null());
   EXPECT_EQ(json["variants"][3]["costs"][1]["seed"], 2);
   EXPECT_NEAR(json["variants"][3]["costs"][1]["cost"].get<double>(), 0.010, 1e-12);
-  expect_parts(comparison_table(answers), {"points lost", "+0.5 (+0.5 to +69.0)"});
-  expect_parts(comparison_table(steps), {"100 (90 to 120)", "300 (200 to > 400)",
-                                         "> 400 (300 to > 400)", "+200 (+82 to more)", "later"});
+  expect_parts(comparison_table(answers), {"points below mha", "+0.5 (+0.5 to +69.0)"});
+  expect_parts(comparison_table(steps),
+               {"more steps than mha, %", "100 (90 to 120)", "300 (200 to > 400)",
+                "> 400 (300 to > 400)", "+200 (+82 to more)", "later"});
   losses.question.tolerance = 0.001;
   EXPECT_TRUE(comparison_json(summarized(losses))["verdict"]["enough"].is_null());
 }
