@@ -43,7 +43,7 @@ SettingList rounding_settings() {
     if (setting.name == "cache-dtype") {
       setting.help =
           "after training, evaluate each run through KV caches of these types, separated by "
-          "commas, such as f32,int8,int4,k=int4+v=int2";
+          "commas, such as f32,int8,int4,k=int4+v=int2, where + joins types of parts of one cache";
       setting.takes = Text{[](std::string_view list) {
         for (const std::string_view type : split_text(list, ',')) CacheRounding::parse(type);
         return std::string(list);
@@ -63,6 +63,8 @@ SettingList rounding_settings() {
     setting.traits.never_swept = "it rounds the caches of trained models";
   return all;
 }
+
+constexpr Index kTurns = 10;  // evaluations of a run that may overfit
 
 // Attentions that are compared by default, for texts other than the default one.
 std::string other_defaults() {
@@ -106,12 +108,13 @@ SettingList compare_settings() {
        {"reference",
         "attention that the others are compared with",
         Text{},
-        {"the one with the largest KV cache", nullptr}},
+        {"mha if it is compared, else the one with the largest KV cache", nullptr}},
        {"metric",
         "what verdicts compare: loss (its mean over seeds, assumed normal), answers (share of "
         "right answers, by a sign test over seeds; for texts that mark answers) or steps (to "
         "learn: a run ends at the first evaluation that passes stop-at-loss or stop-at-answers, "
-        "by default 95 % right answers)",
+        "by default " +
+            formatted("%g %% right answers)", 100 * kLearned),
         kMetrics,
         {"steps if runs stop when they have learned, as on recall; answers if only answers count "
          "in the loss; else loss",
@@ -141,10 +144,15 @@ SettingList compare_settings() {
     }
     if (setting.name == "eval-every") {
       setting.help =
-          "steps between evaluations, whatever --preset and --config say; 0: only at the end; if "
-          "steps are compared, by default those of the text";
+          "steps between evaluations, whatever --preset and --config say; 0: only at the end";
     }
-    if (setting.name.ends_with("-every")) setting.standard = 0;
+    if (setting.name == "checkpoint-every") setting.standard = 0;
+    if (setting.name == "eval-every")
+      setting.standard = {
+          "those of the text if steps are compared; " + std::to_string(kTurns) +
+              " evaluations of runs that read their text twice, so that overfitting "
+              "shows; else 0",
+          nullptr};
     all.push_back(std::move(setting));
   }
   add_settings(all, run_settings());
@@ -201,11 +209,24 @@ RunOrders read_orders(const CommandLine& line, const Given& given, const Given& 
   return orders;
 }
 
-// Runs the comparison; errors say how to continue.
+// Processes that share the runs take turns: each writes the same files.
+void write_results(const ComparisonResult& result, const fs::path& folder) {
+  const FolderLock turn(folder / "runs", FolderLock::Holders::in_turn);
+  const nlohmann::ordered_json results = comparison_json(result);
+  write_file_durably(folder / kResults, results_text(results));
+  write_file_durably(folder / kReport,
+                     report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
+}
+
+// Runs the comparison and writes its results; errors say how to continue.
 ComparisonResult run_comparison(const ComparisonPlan& plan, const RunOrders& orders,
                                 RunWatcher& watcher) {
   try {
-    return compare(plan, orders, watcher);
+    const ComparisonResult result = compare(plan, orders, watcher);
+    write_results(result, orders.folder);
+    return result;
+  } catch (const WriteError& error) {
+    throw Error("{}; continue with {}", error.what(), orders.command);
   } catch (const InterruptedError& error) {
     throw InterruptedError(error.signal(),
                            std::string(error.what()) + "; continue with " + orders.command);
@@ -261,6 +282,16 @@ Given common_settings(const CommandLine& line, const Given& flags) {
   return common;
 }
 
+// Evaluates runs on the way that read the training text twice or more: they may overfit, which the
+// last loss alone does not show. If a tenth of the text is evaluated, they take at most 1/6 longer.
+void show_overfitting(const Corpus& corpus, Given& common) {
+  const Index steps = common.whole("steps"), every = std::max<Index>(1, steps / kTurns);
+  const double read = static_cast<double>(steps) * static_cast<double>(common.whole("batch")) *
+                      static_cast<double>(common.whole("accumulate")) *
+                      static_cast<double>(common.whole("context"));
+  if (read >= 2 * static_cast<double>(corpus.train.tokens.size())) common.put("eval-every", every);
+}
+
 // Throws UsageError for a flag that changes nothing in any run, and for an attention that differs
 // from a simpler one in name only.
 void refuse_without_effect(const CommandLine& line, const ComparisonPlan& plan) {
@@ -272,20 +303,11 @@ void refuse_without_effect(const CommandLine& line, const ComparisonPlan& plan) 
   refuse_foreign(line, meant);
 }
 
-// Processes that share the runs take turns: each writes the same files.
-void write_results(const ComparisonResult& result, const fs::path& folder) {
-  const FolderLock turn(folder / "runs", FolderLock::Holders::in_turn);
-  const nlohmann::ordered_json results = comparison_json(result);
-  write_file_durably(folder / "results.json", results_text(results));
-  write_file_durably(folder / "report.html",
-                     report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
-}
-
 std::string results_in(const CommandLine& line, Format format, const ComparisonResult& result,
                        const fs::path& folder) {
   if (format == Format::json || format == Format::csv) return results_table(result, format);
   std::string text = as_flags(comparison_table(result, format, table_width(line))) + "report " +
-                     (folder / "report.html").string() + "\n";
+                     (folder / kReport).string() + "\n";
   for (const std::string& clause : verdict_clauses(result)) text += "verdict: " + clause + "\n";
   return text;
 }
@@ -293,13 +315,14 @@ std::string results_in(const CommandLine& line, Format format, const ComparisonR
 int compare_command(const Call& call) {
   const CommandLine& line = call.line;
   const Given flags = flags_given(call);
-  const Given common = common_settings(line, flags);
+  Given common = common_settings(line, flags);
   const RunOrders orders = read_orders(line, flags, common, call.arguments);
   require_fast(read_precision(common), "choose f32");
   const ProgressMode progress = use_run_settings(flags);
 
   Corpus corpus = named_by("data", [&] { return load_training_corpus(common); });
   tell(corpus.newlines_note);
+  if (!flags.has("eval-every") && !stop_when_learned(common)) show_overfitting(corpus, common);
   ComparisonOptions options = read_comparison_options(flags, common, corpus);
   const ComparisonPlan planned = plan(common, std::move(options), std::move(corpus));
   refuse_without_effect(line, planned);
@@ -307,10 +330,15 @@ int compare_command(const Call& call) {
   catch_interrupts();  // from here on a signal must leave the runs' folders whole
   const FolderLock lock(orders.folder,
                         orders.again ? FolderLock::Holders::one : FolderLock::Holders::many);
-  ComparisonProgress watcher(line.has("quiet") ? ProgressMode::never : progress);
+  for (const char* file : {kResults, kReport})
+    if (orders.again) erase(orders.folder / file);
+  const std::string why = why_in_vain(planned);
+  ComparisonProgress watcher(line.has("quiet") ? ProgressMode::never : progress,
+                             why.empty() ? "" : "nothing will be decided: " + why);
   const ComparisonResult result = run_comparison(planned, orders, watcher);
-  write_results(result, orders.folder);
   std::cout << results_in(line, call.format, result, orders.folder);
+  if (result.failed_runs > result.diverged_runs)
+    tell("runs failed; to train them again, repeat " + orders.command);
   if (result.diverged_runs > 0) return 4;
   return result.failed_runs > 0 ? 1 : 0;
 }

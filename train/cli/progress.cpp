@@ -187,6 +187,7 @@ void ComparisonProgress::update(const std::vector<RunPlan>& runs,
   }
   if (!first) return;
   start_ = Clock::now();
+  if (!warning_.empty()) progress_.tell(warning_);
   if (const std::string text = done(); !text.starts_with("0 "))
     progress_.tell(text + " were finished before");
 }

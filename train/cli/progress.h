@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/corpus.h"
@@ -85,7 +86,9 @@ class RunProgress {
 /// each run under way, otherwise one plain line per finished run. Thread-safe.
 class ComparisonProgress : public RunWatcher {
  public:
-  explicit ComparisonProgress(ProgressMode mode) : progress_(mode) {}
+  /// The line `warning`, if it is not empty, is written before a run is trained.
+  ComparisonProgress(ProgressMode mode, std::string warning)
+      : progress_(mode), warning_(std::move(warning)) {}
 
   void update(const std::vector<RunPlan>& runs, std::span<const RunStatus> statuses,
               std::span<const Need> needs) override;
@@ -105,6 +108,7 @@ class ComparisonProgress : public RunWatcher {
   std::string done() const;  // "3 of 20 runs"
 
   Progress progress_;
+  std::string warning_;
   std::vector<Run> runs_;
   bool estimated_ = false;
   Index steps_done_ = 0;

@@ -10,6 +10,7 @@
 #include "train/compare/needed_runs.h"
 #include "train/compare/premises.h"
 #include "train/compare/reading.h"
+#include "train/compare/result_files.h"
 #include "train/compare/results.h"
 #include "train/compare/rounded.h"
 #include "train/compare/runner.h"
@@ -92,13 +93,12 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
 }
 
 // Facts about a comparison that are known before any run.
-ComparisonResult described(const ComparisonPlan& plan, const RunOrders& orders) {
+ComparisonResult described(const ComparisonPlan& plan) {
   const Corpus& corpus = plan.corpus;
   const PlannedVariant& reference =
       *std::ranges::find(plan.variants, plan.options.question.reference, &PlannedVariant::spec);
   const TrainOptions& options = reference.candidates.front().options;
   ComparisonResult result;
-  result.command = orders.command;
   result.question = plan.options.question;
   result.match = plan.options.match.text();
   if (plan.options.sweep) result.sweep = plan.options.sweep->text();
@@ -117,6 +117,10 @@ ComparisonResult described(const ComparisonPlan& plan, const RunOrders& orders) 
   result.rounded_characters = plan.options.rounded_characters;
   result.passage = shown(plan.passage, corpus, plan.options.passage);
   result.steps = options.steps;
+  std::vector<TrainOptions> settings;
+  for (const PlannedVariant& variant : plan.variants)
+    for (const Candidate& candidate : variant.candidates) settings.push_back(candidate.options);
+  result.config = common_settings(settings);
   const bool too_long_warmup = std::ranges::all_of(
       reference.candidates, [](const Candidate& c) { return c.options.warmup > c.options.steps; });
   if (too_long_warmup) result.too_long_warmup = options.warmup;
@@ -204,7 +208,7 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
     const auto cache_bytes = [](const PlannedVariant& variant) {
       return kv_cache_bytes_per_token(variant.candidates.front().options.model);
     };
-    options.question.reference = std::ranges::max_element(variants, {}, cache_bytes)->spec;
+    options.question.reference = usual_reference(variants, cache_bytes).spec;
   }
   require_answerable(options.question, options.specs, corpus);
   std::vector<ModelPlan> models;
@@ -218,8 +222,15 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
   return {std::move(options), std::move(variants), std::move(corpus), std::move(passage)};
 }
 
+std::string why_in_vain(const ComparisonPlan& plan) {
+  if (plan.variants.size() < 2) return "there is one attention only, so nothing is compared";
+  return plan.options.question.intervals ? why_in_vain(described(plan)) : "";
+}
+
 ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, RunWatcher& watcher) {
-  const ComparisonResult facts = described(plan, orders);
+  ComparisonResult facts = described(plan);
+  facts.command = orders.command;
+  if (!orders.again) require_same_comparison(orders.folder, facts);
   const NeededRuns runs(plan.variants, facts, orders.folder, orders.command);
   RunQueue queue(
       runs.runs(), [&](std::span<const RunStatus> statuses) { return runs.needs(statuses); },

@@ -49,12 +49,17 @@ struct ComparisonPlan {
 /// plan_comparison, require_answerable and passage_to_read.
 ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpus);
 
+/// Reason why the comparison will decide nothing, known before any run, a clause without a full
+/// stop; empty if it may decide something, or is not to.
+std::string why_in_vain(const ComparisonPlan& plan);
+
 /// Trains every variant with the same data in the same order, on as many seeds as it takes to
 /// answer the question, and judges them. In a sweep, each variant gets the value with the least
 /// loss on the tuning slice, averaged over the first seeds. Any number of processes may call this
 /// function for one folder: they share the runs (see RunQueue), and all get the same result. Throws
-/// what RunQueue throws, and InterruptedError after a caught signal, after which the same
-/// comparison resumes.
+/// OtherRunError for a folder with the results of another comparison (see require_same_comparison)
+/// that is not made again; what RunQueue throws; and InterruptedError after a caught signal, after
+/// which the same comparison resumes.
 ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, RunWatcher& watcher);
 
 }  // namespace headcount

@@ -6,6 +6,8 @@
 #include "autograd/base/json.h"
 #include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
+#include "train/compare/premises.h"
+#include "train/compare/results.h"
 #include "train/run/place.h"
 #include "train/run/provenance.h"
 #include "train/run/record.h"
@@ -22,11 +24,24 @@ fs::path unfinished_file(const RunPlan& run) { return run.folder / kUnfinished; 
 fs::path failure_file(const RunPlan& run) { return run.folder / kFailed; }
 
 // Returns true if runs that differ in a setting are equal: how files are named and read, whose
-// contents the basis has, and when a run is saved, and evaluated unless that may end it.
-bool is_no_part_of_identity(const std::string& name, const RunPlan& run) {
-  if (name == "eval-every") return !run.options.stops_when_learned();
+// contents the basis has, and when a run is saved, and evaluated unless that `may_end_it`.
+bool is_no_part_of_identity(const std::string& name, bool may_end_it) {
+  if (name == "eval-every") return !may_end_it;
   return name == "data" || name == "validation" || name == "newlines" || name == "init" ||
          name == "checkpoint-every" || name == "keep";
+}
+
+// The value of a setting in a list of settings; null if it is not in the list.
+json value_in(const json& settings, const Setting& setting) {
+  return settings.value(setting.name, setting.traits.quiet ? setting.standard.value : json());
+}
+
+// What differs between the values of a setting: "with width 64, not 32". Empty if nothing does.
+std::string difference(const Setting& setting, const json& had, const json& now) {
+  const json was = value_in(had, setting), is = value_in(now, setting);
+  if (was == is) return "";
+  if (was.is_null()) return "without " + setting.name;
+  return "with " + setting.name + " " + was.dump() + (is.is_null() ? "" : ", not " + is.dump());
 }
 
 // What differs between `run` on this basis and `had`, the record of a run in its folder: "with
@@ -38,13 +53,8 @@ std::string difference(const RunPlan& run, const json& had, const json& basis) {
   const json& settings = had.at("settings");
   const json now = to_json(run.options);
   for (const Setting& setting : training_settings()) {
-    const std::string& name = setting.name;
-    if (is_no_part_of_identity(name, run)) continue;
-    const json unlisted = setting.traits.quiet ? setting.standard.value : json();
-    const json was = settings.value(name, unlisted), is = now.value(name, unlisted);
-    if (was == is) continue;
-    if (was.is_null()) return "without " + name;
-    return "with " + name + " " + was.dump() + (is.is_null() ? "" : ", not " + is.dump());
+    if (is_no_part_of_identity(setting.name, run.options.stops_when_learned())) continue;
+    if (const std::string text = difference(setting, settings, now); !text.empty()) return text;
   }
   for (const auto& [name, value] : settings.items()) {
     if (find_setting(training_settings(), name) == nullptr)
@@ -53,7 +63,38 @@ std::string difference(const RunPlan& run, const json& had, const json& basis) {
   return "";
 }
 
+// What differs between what two comparisons make of all their attentions. Lists of attentions and
+// of seeds may differ, and so may the settings that an attention, `match` or `sweep` gives to one.
+std::string difference(const ComparisonResult& had, const ComparisonResult& now) {
+  if (had.data_sha256 != now.data_sha256) return "on another text";
+  const auto text = [](const char* name, const std::string& was, const std::string& is) {
+    const auto named = [](const std::string& value) { return value.empty() ? "none" : value; };
+    return std::string("with ") + name + " " + named(was) + ", not " + named(is);
+  };
+  if (had.match != now.match) return text("match", had.match, now.match);
+  if (had.sweep != now.sweep) return text("sweep", had.sweep, now.sweep);
+  const bool may_end_it = now.question.metric == Metric::steps;
+  for (const Setting& setting : training_settings()) {
+    if (setting.name == "attention" || setting.traits.scope == Scope::attention ||
+        setting.name == swept_setting(now) || is_no_part_of_identity(setting.name, may_end_it) ||
+        value_in(had.config, setting).is_null() || value_in(now.config, setting).is_null())
+      continue;
+    if (const std::string of = difference(setting, had.config, now.config); !of.empty()) return of;
+  }
+  return "";
+}
+
 }  // namespace
+
+void require_same_comparison(const fs::path& folder, const ComparisonResult& comparison) {
+  const fs::path file = folder / kResults;
+  if (!is_there(file)) return;
+  const ComparisonResult had = read_results(nlohmann::ordered_json::parse(read_file(file)));
+  const std::string other = difference(had, comparison);
+  if (other.empty()) return;
+  throw OtherRunError("{} has the results of another comparison, {}: that was {}, and this is {}",
+                      folder.string(), other, had.command, comparison.command);
+}
 
 json run_basis(const Corpus& corpus) {
   // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
@@ -108,8 +149,9 @@ std::optional<RunResult> read_run_result(const RunPlan& run, const json& basis) 
 // Identity of a run that has not finished: an equal one resumes to the same bits, or fails alike.
 json identity_of(const RunPlan& run, const json& basis) {
   json settings = to_json(run.options);
-  std::erase_if(settings.get_ref<json::object_t&>(),
-                [&](const auto& setting) { return is_no_part_of_identity(setting.first, run); });
+  std::erase_if(settings.get_ref<json::object_t&>(), [&](const auto& setting) {
+    return is_no_part_of_identity(setting.first, run.options.stops_when_learned());
+  });
   return {{"settings", settings}, {"basis", basis}, {"version", version_text()}};
 }
 

@@ -12,11 +12,19 @@
 
 namespace headcount {
 
-/// The folder holds a run other than the wanted one; the message names it and says what differs.
+/// The folder holds a run, or a comparison, other than the wanted one; the message names it and
+/// says what differs.
 class OtherRunError : public DataError {
  public:
   using DataError::DataError;
 };
+
+/// Throws OtherRunError, with both commands, if the folder has the results of a comparison with
+/// other settings, on another text, or with another `match` or `sweep` than `comparison`, whose
+/// facts and common settings are known before any run: its results would replace them. More or
+/// fewer attentions or seeds, and another question about the runs, continue the comparison there.
+void require_same_comparison(const std::filesystem::path& folder,
+                             const ComparisonResult& comparison);
 
 /// What results depend on besides settings: text, and how much of it is for training and tuning.
 nlohmann::json run_basis(const Corpus& corpus);

@@ -137,11 +137,11 @@ void check_place_of_results(const fs::path& folder) {
   check_out_folder(folder);
   if (!is_there(folder)) return;
   try {
-    const nlohmann::json results = parse_json(read_file(folder / "results.json"));
+    const nlohmann::json results = parse_json(read_file(folder / kResults));
     if (results.is_object() && results.contains("variants")) return;
   } catch (const DataError&) {  // the folder has no results of a comparison
   }
-  for (const char* name : {"results.json", "report.html"}) {
+  for (const char* name : {kResults, kReport}) {
     if (is_there(folder / name))
       throw SettingError("`out` {} has a {} that no comparison wrote; name another folder",
                          folder.string(), name);

@@ -7,6 +7,8 @@
 
 namespace headcount {
 
+/// Files in the folder of a comparison.
+inline constexpr const char *kResults = "results.json", *kReport = "report.html";
 /// Files in the folder of a comparison's run: see train/compare/result_files.h and rounded.h.
 inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json",
                             *kFailed = "failed.json", *kRounded = "rounded.json";

@@ -1,6 +1,7 @@
 // label: unsanitized
 // headcount compare as a user runs it, on models that train in milliseconds.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -84,7 +85,10 @@ TEST(CompareCommand, DecidesNothingBesideAReferenceThatLearnedNothing) {
     EXPECT_TRUE(r["verdict"]["enough"].is_null()) << flags;
     EXPECT_EQ(r["variants"][1]["verdict"], "open") << flags;
     EXPECT_EQ(r["seeds"].size(), 2u) << "more seeds do not teach it more";
-    const std::string text = r["verdict"]["text"];
+    const std::string text = r["verdict"]["text"], known = "nothing can be decided: ";
+    EXPECT_TRUE(result.err.starts_with("nothing will be decided: " + text.substr(known.size())))
+        << "said before the first step\n"
+        << result.err;
     EXPECT_TRUE(result.out.ends_with("verdict: " + text + "\n")) << result.out;
     return text;
   };
@@ -93,6 +97,55 @@ TEST(CompareCommand, DecidesNothingBesideAReferenceThatLearnedNothing) {
             "shorten the warm-up");
   expect_parts(verdict("--warmup 0"),
                {"a bigram model has ", "; no loss is so much lower: lower the tolerance"});
+}
+
+// Runs that read their text again and again are evaluated on the way, which shows their turn.
+TEST(CompareCommand, DecidesNothingBesideAReferenceThatOverfits) {
+  const ComparisonFolder folder;
+  const std::string text = folder.contents("text.txt");
+  folder.file("text.txt", text.substr(0, 300));
+  const ProgramResult result = folder.compared("--steps 400 --dim 32 --lr 2e-2 --batch 8");
+  const json r = folder.results();
+  EXPECT_EQ(r["variants"][0]["evaluations"][0]["steps"],
+            json({40, 80, 120, 160, 200, 240, 280, 320, 360, 400}));
+  expect_parts(result.out, {"verdict: nothing can be decided: mha, the reference, overfits: its"});
+  expect_no_parts(result.out, {"train longer"});
+  folder.compared("--steps 4 --force");  // which do not read it twice
+  EXPECT_EQ(folder.results()["variants"][0]["evaluations"][0]["steps"], json({4}));
+}
+
+// More attentions and seeds, and another question about the runs, go on; other settings would
+// replace the results of the runs that are there.
+TEST(CompareCommand, RefusesToReplaceTheResultsOfAnotherComparison) {
+  const ComparisonFolder folder;
+  const std::string first = "--attention mha,mqa --steps 3";
+  folder.compared(first);
+  const std::string results = folder.contents("c/results.json");
+  const std::pair<const char*, const char*> others[] = {
+      {"--attention gqa1 --steps 4", "with steps 3, not 4"},
+      {"--attention gqa1 --lr 0.5", "with lr 0.001, not 0.5"},
+      {"--attention gqa1 --shards 2", "with shards 0, not 2"},
+      {"--attention gqa1 --sweep lr=1e-3,1e-2", "with sweep none, not lr=1e-3,1e-2"},
+      {"--attention gqa1,mha --match params", "with match none, not params"},
+      {"--attention gqa1 --data other.txt", "on another text"}};
+  folder.file("other.txt", folder.contents("text.txt") + folder.contents("text.txt"));
+  for (const auto& [flags, what] : others) {
+    const std::string other = ComparisonFolder::line(flags);
+    folder.expect_refusal(other, kData,
+                          {"c has the results of another comparison, ", what,
+                           ": that was headcount " + ComparisonFolder::line(first) +
+                               ", and this is headcount " + other,
+                           "name another folder with --out, or add --force"});
+    EXPECT_EQ(folder.contents("c/results.json"), results) << flags;
+  }
+  folder.compared("--attention gqa1,mha --seeds 3 --tolerance 0.5 --eval-every 2");
+  EXPECT_EQ(folder.results()["seeds"], json({1, 2, 3}));
+  folder.compared("--attention gqa1 --steps 4 --force");
+  EXPECT_EQ(folder.results()["config"]["steps"], 4);
+  // Old results do not stand in the way of a comparison that replaces them and was stopped.
+  EXPECT_EQ(folder.signalled(ComparisonFolder::line("--steps 5 --jobs 1 --force"), 2, SIGTERM),
+            143);
+  folder.compared("--steps 5 --jobs 1");
 }
 
 TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {

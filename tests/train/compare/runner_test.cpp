@@ -37,7 +37,7 @@ TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
 TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   const ComparisonFolder folder;
   // One by one: side by side, it is chance whether a line finds runs that are needed and may be.
-  const std::string flags = kLearning + "--seeds 3..5 --jobs 1 --tolerance ";
+  const std::string flags = kLearning + "--eval-every 0 --seeds 3..5 --jobs 1 --tolerance ";
   const ProgramResult few = folder.compared(flags + "0.3");
   json r = folder.results();
   EXPECT_EQ(r["seeds"], json({1, 2, 3}));
@@ -94,6 +94,7 @@ TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {
   const ComparisonFolder folder;
   folder.compared("--attention mha");
   const std::string result = folder.contents("c/runs/mha/seed-1/result.json");
+  std::filesystem::remove(folder / "c/results.json");  // as if the comparison had been stopped
   folder.expect_refusal(ComparisonFolder::line("--attention mha --lr 0.5"), kData,
                         {"c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
                          "another folder with --out, or add --force to train all runs again"});

@@ -141,6 +141,7 @@ TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
     config["lr"] = 1e-2;
     folder.file(file, config.dump());
   }
+  std::filesystem::remove(folder / "c/results.json");  // as if the comparison had been stopped
   folder.expect_refusal(TrainFolder::compare_line("--lr 1e-2 --out c"), kData,
                         {"holds a finished run with lr 0.0001, not 0.01"});
   folder.done(TrainFolder::compare_line("--lr 1e-4 --out c"));
