@@ -93,6 +93,9 @@ const tests = {
       judge({ mha: [512, five(1)], mqa: [128, more] }, (loss) => ({ loss }));
     assert.match(byLoss(1.2, 1.21, 1.2, 1.21, 1.2), /; mqa is not enough: \+0\.204 \+- 0\.007$/);
     assert.equal(byLoss(1.2, 1.21, 1.2, 1.21), ""); // until all seeds are there
+    assert.match(judge({ mha: [512, five(1.2)], mqa: [128, five(1.1)] }, (loss) => ({ loss,
+      checks: [{ step: 0, loss: 4 }, { step: 10, loss: 1 }, { step: 20, loss }] })),
+    /^nothing can be decided: mha, the reference, overfits: its .* was 1\.0000 at step 10/);
     // Steps to learn of each seed; 0: it did not.
     assert.match(judge({ mha: [64, five(100)], mqa: [16, five(100)], mfa: [8, five(0)] },
       (learned) => ({ step: learned || 400, loss: 1, answers: 0.5, learned }),

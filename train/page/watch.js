@@ -140,7 +140,7 @@ async function judge() {
       runs: runs.map(({ spec, plan, records }) => ({ spec, bytes: plan.cache.bytes_per_token,
         seeds: records.filter((record) => record.files || record.diverged).map((record) =>
           ({ ...record.checks.at(-1), seed: record.seed, learned: record.learned,
-            diverged: record.diverged !== "" })) })) };
+            checks: record.alike ?? [], diverged: record.diverged !== "" })) })) };
     texts = await planningEngine().call({ do: "judge", ...asked })
       .then(({ verdicts }) => verdicts)
       .catch(({ message }) => [`These trainings cannot be judged: ${message}`]);

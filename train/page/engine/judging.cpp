@@ -22,10 +22,16 @@ VariantResult variant_of(const nlohmann::json& run, bool answered) {
     RunResult& result = variant.runs.emplace_back();
     result.seed = seed.at("seed");
     result.validation_loss = seed.at("loss");
+    for (const nlohmann::json& check : seed.value("checks", nlohmann::json::array())) {
+      EvaluationAt& at = result.evaluations.emplace_back();
+      at.step = check.at("step");
+      at.loss = check.at("loss");
+      if (answered) at.answers = check.at("answers").get<double>();
+    }
     if (!answered) continue;
     result.answer_accuracy = seed.at("answers").get<double>();
     result.answers_by_distance.emplace_back().asked = seed.at("questions");
-    result.evaluations.emplace_back().step = seed.at("step");
+    if (result.evaluations.empty()) result.evaluations.emplace_back().step = seed.at("step");
     if (const Index learned = seed.value("learned", Index{0}); learned > 0)
       result.learned_at = learned;
   }

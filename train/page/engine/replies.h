@@ -28,6 +28,8 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohman
 /// What `compare` would say of the runs of a page: {"verdicts": [sentences]}, see verdict_clauses;
 /// none before there are enough losses. `request` has "runs", [{"spec", "bytes" of cache per token,
 /// "seeds": [{"seed", "step", "loss", "answers", "questions", "learned": step or 0, "diverged"}]}],
+/// where a seed may have "checks", [{"step", "loss", "answers"}] of one part of the text up to its
+/// end, which show overfitting,
 /// "baselines" as a plan has them, null for a text that marks no answers, and may have "steps",
 /// those that runs might take, which compares steps to learn.
 Json judged(const nlohmann::json& request);
