@@ -5,7 +5,7 @@ import { kWeightShades, shadedText, shadeOf } from "../view/passage.js";
 import { drawnCache } from "./caches.js";
 import { markBefore } from "./controls.js";
 import { elementOf, h, setText } from "./dom.js";
-import { percentText, plural, shownCharacter } from "../view/format.js";
+import { percentText, plural, shownCharacter, visible } from "../view/format.js";
 import { piecesIn } from "./texts.js";
 
 const kChances = 5; // characters with their probabilities
@@ -123,7 +123,7 @@ export class Look {
     const all = [...this.prompt, ...generated];
     this.text.replaceChildren(...all.map((character, at) => h("span", {
       "data-at": at, class: at < this.prompt.length ? "given" : "new",
-    }, character === "\n" ? "↵\n" : character)));
+    }, visible(character) + (character === "\n" ? "\n" : ""))));
     this.text.setAttribute("aria-label", `${this.run.spec} writes: ${generated.join("")}. ` +
       "Arrow keys choose a character.");
   }

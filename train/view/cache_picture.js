@@ -5,7 +5,7 @@ import { colourOf, escaped, legend, path, picture, shortName, textAt, titled,
 import { bytesText, numberText, plural } from "./format.js";
 
 const kGap = 4; // between layers
-const kLeast = 2; // height of an area that would be too flat to be seen
+const kLeast = 2; // height or width of an area that would be too flat or narrow to be seen
 const kRuled = 40; // tokens up to which rows are ruled
 export const kBytes = 4; // of a number
 
@@ -24,13 +24,26 @@ export function scaleOf(caches, width) {
 
 export const areaNames = (layers) => [...new Set(layers.flat().map((area) => area.name))];
 
+// Widths of a layer's areas. The widest one gives room to those that would be too narrow to be seen,
+// such as a rotary key beside a latent.
+function widthsOf(layer, scale) {
+  const widths = layer.map(({ perToken }) => perToken * scale), most = Math.max(...widths);
+  const wanted = widths.map((wide) => wide > 0 ? Math.max(wide, kLeast) : 0);
+  const given = wanted.reduce((sum, wide, i) => sum + wide - widths[i], 0);
+  if (given > most / 2) return widths; // all of the layer is narrow
+  wanted[widths.indexOf(most)] -= given;
+  return wanted;
+}
+
 // The areas of one cache in frames as high as `tokens` tokens; `classOf(name)` colours them.
 export function cacheAreas(layers, { x, y, width, height, scale, tokens, classOf }) {
   let out = "";
   for (const layer of layers) {
-    const left = x;
-    for (const { name, heads, perToken, stored, rowsPerToken, hover } of layer) {
-      const wide = perToken * scale, head = wide / heads;
+    const widths = widthsOf(layer, scale), all = widths.reduce((sum, wide) => sum + wide, 0);
+    if (all > 0)
+      out += xml`<rect class="frame" x="${x}" y="${y}" width="${all}" height="${height}"/>\n`;
+    for (const [k, { name, heads, stored, rowsPerToken, hover }] of layer.entries()) {
+      const wide = widths[k], head = wide / heads;
       const high = stored > 0 ? Math.max(kLeast, Math.min(stored / tokens, 1) * height) : 0;
       if (wide <= 0) continue;
       out += area(classOf(name), x, y, wide, high, hover);
@@ -41,8 +54,6 @@ export function cacheAreas(layers, { x, y, width, height, scale, tokens, classOf
         out += path("rule", xml`M${x} ${y + down}h${wide}`);
       x += wide;
     }
-    if (x > left) out += xml`<rect class="frame" x="${left}" y="${y}" width="${x - left}" height="${
-      height}"/>\n`;
     x += gapOf(layers, width);
   }
   return out;

@@ -58,8 +58,13 @@ export function listText(words) {
   return `${words.slice(0, -1).join(", ")} and ${words.at(-1)}`;
 }
 
-// A character as it is shown where white space would not be seen.
-export const shownCharacter = (c) => ({ "\n": "↵", " ": "␣", "\t": "⇥" })[c] ?? c;
+// A character of a text as one visible sign in its place: marks that combine stand on a circle, and
+// U+FFFD stands for controls, signs that turn the direction, and what is no character.
+export const visible = (c) => ({ "\n": "↵", "\t": "⇥" })[c] ??
+  (/^\p{M}/u.test(c) ? `\u25cc${c}` : /^[\p{C}\p{Zl}\p{Zp}]/u.test(c) ? "\ufffd" : c);
+
+// The same where a space alone would not be seen.
+export const shownCharacter = (c) => c === " " ? "␣" : visible(c);
 
 // Mean of numbers; NaN of none.
 export const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;

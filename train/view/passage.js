@@ -1,4 +1,5 @@
 // Text whose characters are shaded by a number each, such as a loss or an attention weight.
+import { visible } from "./format.js";
 import { escaped } from "./plot.js";
 
 // Least values of four shades, from light to dark.
@@ -26,7 +27,7 @@ export function shadedText(characters, values, shades, { hovers = [], answers = 
       ? ` title="${escaped(hovers[at])}"` : "");
     if (next !== last) flush();
     last = next;
-    run += character === "\n" ? "↵\n" : escaped(character);
+    run += escaped(visible(character)) + (character === "\n" ? "\n" : "");
   });
   flush();
   return out;

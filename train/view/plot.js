@@ -18,9 +18,9 @@ const kShapes = [
   "M0 6.5L6.2-4.5H-6.2z", // triangle on its tip
 ];
 
-// Text inside an element or a quoted attribute; control characters become U+FFFD.
+// Text inside an element or a quoted attribute; what XML refuses or advises against becomes U+FFFD.
 export const escaped = (text) => String(text)
-  .replace(/[\0-\x08\x0b-\x1f\x7f]/g, "\ufffd")
+  .replace(/[\0-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]/g, "\ufffd")
   .replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 export const shortName = (name) =>
   [...name].length > kLongestName ? `${[...name].slice(0, kLongestName - 1).join("")}…` : name;
@@ -164,22 +164,20 @@ function drawLine(plot, { style, faint, points }, marks) {
   const places = along(points, "y");
   if (points.length > 1) plot.out += path(`line ${colour}${faint ? " faint" : ""}`, course(places));
   if (faint) return;
-  const count = Math.min(points.length, points.length <= 12 ? 12 : 8, marks);
-  for (let i = 0; i < count; ++i) {
-    const at = Math.round(i * (points.length - 1) / Math.max(1, count - 1));
+  const last = points.length - 1, before = Math.min(last, last < 12 ? 12 : 7, marks - 1);
+  for (let i = before; i >= 0; --i) {
+    const at = last - Math.round(i * last / Math.max(1, before));
     plot.out += mark(style, ...places[at], points[at].hover ?? "");
     plot.taken.push(boxAround(...places[at]));
   }
 }
 
-// Names of lines at the right, in the order of their ends, each with the mark of its line.
-function drawNamesAtRight({ atX, atY, right, bottom }, series) {
-  const labels = series.map(({ name, style, points }) => {
-    const end = [atX(points.at(-1).x), atY(points.at(-1).y)];
-    return { name, style, end, y: end[1] };
-  });
-  return movedApart(labels, kTop, bottom).map(({ name, style, end, y }) =>
-    path(`thin ${colourOf(style)}`, course([end, [right + 14, y]])) +
+// Names of lines at the right, in the order of their ends, each with the mark of its line. Nothing
+// leads from an end to its name: a line is as long as its run.
+function drawNamesAtRight({ atY, right, bottom }, series) {
+  const labels = series.map(({ name, style, points }) => ({ name, style,
+    y: atY(points.at(-1).y) }));
+  return movedApart(labels, kTop, bottom).map(({ name, style, y }) =>
     mark(style, right + 21, y, name) + textAt(right + 31, y + 4.5, shortName(name))).join("");
 }
 
@@ -230,7 +228,7 @@ function shownLevels(levels, values, { from = Infinity, span = 1e-9 }) {
 // Chart {title, caption, xTitle, yTitle, x, y, series, levels, front, kind, width, height}. A
 // series is {name, style, faint, points: [{x, y, low, high, hover}], dots}; `kind` is "lines" or
 // "points"; `x` and `y` are options of axisOf; `levels` [{y, name}] are lines across; `front` [[x,
-// y]] is a staircase; `marks` a line has at most.
+// y]] is a staircase; a line has at most `marks`, one of them at its end.
 export function chart({ kind = "points", series: given, levels: givenLevels = [], front = [],
   x = {}, y = {}, width = kWidth, height = kHeight, marks = Infinity, ...about }) {
   const lines = kind === "lines";

@@ -3,7 +3,8 @@
 // the page.
 import { answersAxis, chartsOf, firstDrawn, leftOut, lossAxis, onlyAnswers } from "./charts.js";
 import { costCharts } from "./cost.js";
-import { durationText, listText, mean, numberText, plural, signedText } from "./format.js";
+import { durationText, listText, mean, numberText, plural, signedText,
+  visible } from "./format.js";
 import { chart, escaped } from "./plot.js";
 import { kLookup, lookupPicture } from "./lookup_picture.js";
 import { kLossShades, kWeightShades, shadedText } from "./passage.js";
@@ -54,7 +55,7 @@ function headFigure({ characters, question }, { entropy, weights }, layer, head)
   const caption = `layer ${layer + 1}, head ${head + 1}: entropy ${numberText(entropy, 2)} nats`;
   return passageFigure(caption, " w",
     shadedText(characters.slice(0, weights.length), weights, kWeightShades, { hovers }) +
-    `<i class="d q" title="asked for">${escaped(characters[question])}</i>`);
+    `<i class="d q" title="asked for">${escaped(visible(characters[question]))}</i>`);
 }
 
 function headsSection({ passage }, readers) {

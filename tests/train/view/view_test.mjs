@@ -8,7 +8,7 @@ import { costCharts } from "../../../train/view/cost.js";
 import { kLookup, lookupPicture } from "../../../train/view/lookup_picture.js";
 import * as study from "../../../train/view/lookup_study.js";
 import { kWeightShades, shadedText } from "../../../train/view/passage.js";
-import { axisOf, escaped, movedApart } from "../../../train/view/plot.js";
+import { axisOf, chart, escaped, movedApart } from "../../../train/view/plot.js";
 import { comparisonParts, runCharts, runsParts, runsText } from "../../../train/view/report.js";
 import * as statistics from "../../../train/view/statistics.js";
 import * as tables from "../../../train/view/tables.js";
@@ -221,6 +221,26 @@ assert.equal(shadedText([..."abc<"], [0.7, 0.7, 0, 0.1], kWeightShades),
 assert.equal(shadedText(["a", "\n"], [0, 0], kWeightShades, { answers: [0] }),
   '<i class="d">a</i>↵\n');
 
+// Each character is one visible sign: controls, signs of direction and no characters have one that
+// stands for them, marks a circle below. XML has none of the former.
+const odd = [..."\u0001\u009b\u202e\uffff\u0301\tя中"];
+assert.equal(shadedText(odd, odd.map(() => 0), kWeightShades),
+  "\ufffd\ufffd\ufffd\ufffd\u25cc\u0301⇥я中");
+assert.equal(escaped("\u0001\u0085\ufffe\uffffa"), "\ufffd\ufffd\ufffd\ufffda");
+
+// A line ends, with a mark, where its run does, and nothing leads on to its name.
+{
+  const line = (name, style, x) => ({ name, style, points: [{ x: 0, y: 0 }, { x, y: 1 }] });
+  const svg = chart({ kind: "lines", title: "t", xTitle: "step", marks: 1,
+    series: [line("early", 0, 100), line("late", 1, 900)] });
+  const ends = ["c0", "c1"].map((colour) =>
+    svg.match(new RegExp(`line ${colour}" d=".*L(\\S+) `))[1]);
+  assert.ok(Number(ends[0]) < Number(ends[1]) - 200, ends);
+  const drawn = [...svg.matchAll(/<path class="([^"]*\bc0)" (?:d|transform)="([^"]*)"/g)];
+  assert.deepEqual(drawn.map(([, name]) => name), ["line c0", "mark c0", "mark c0"]);
+  includes(drawn[1][2], `translate(${ends[0]} `);
+}
+
 // Training runs.
 {
   const plain = { steps: 60, lr: 0.001 };
@@ -257,7 +277,7 @@ assert.equal(shadedText(["a", "\n"], [0, 0], kWeightShades, { answers: [0] }),
 }
 
 // Caches, also of layers without rows, of states alone and of layers that share: equal areas are
-// equal bytes, of whatever number type, except where an area would be too flat to be seen.
+// equal bytes, of whatever number type, except where one would be too flat or narrow to be seen.
 for (let i = 0; i < 50; ++i) {
   const contexts = list(whole(1, 3), (k) => 4 ** (k + whole(1, 3))).sort((a, b) => a - b);
   const block = () => ({ name: "rows <&", heads: whole(1, 4), width: whole(1, 99),
@@ -281,6 +301,20 @@ for (let i = 0; i < 50; ++i) {
       assert.ok(Math.abs(4 * area / bytes - 1) < 0.02, `${4 * area} and ${bytes}`);
     });
   }
+}
+
+// A rotary key can be seen beside a latent: the latent gives it room where both have some.
+{
+  const cache = list(61, () => [{ name: "latent", heads: 1, width: 512 },
+    { name: "rope", heads: 1, width: 64 }]);
+  const widths = (size) => {
+    const layers = areasOf(cache, 64, 64, "x"), scale = scaleOf([layers], size);
+    return [...cacheAreas(layers, { x: 0, y: 0, width: size, height: 64, scale, tokens: 64,
+      classOf: (name) => name }).matchAll(/class="area (\w+)" [^>]*width="(\S+)"/g)]
+      .slice(0, 2).map(([, name, width]) => `${name} ${width}`);
+  };
+  assert.deepEqual(widths(492), ["latent 4.1", "rope 2"]);
+  assert.deepEqual(widths(150), ["latent 1.6", "rope 0.2"]);
 }
 
 // Colours stand out from the paper, and readers who see no red, no green or no blue tell any two
