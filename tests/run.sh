@@ -35,7 +35,9 @@ options=()
 if [ -n "${CI:-}" ]; then options+=(-DHEADCOUNT_BENCHMARKS=ON -DHEADCOUNT_WERROR=ON); fi
 cmake --preset release -DHEADCOUNT_TESTS=ON "${options[@]}" >/dev/null
 cmake --build --preset release --parallel "$(nproc)" "${build[@]}"
-if [ ${#build[@]} -eq 0 ] && [ -n "$page" ]; then train/page/build.sh; fi
+if [ ${#build[@]} -eq 0 ] && [ -n "$page" ]; then
+  train/page/build.sh || [ $? -eq 69 ] # its compiler is missing: the tests of the page are skipped
+fi
 ctest --preset release --parallel "$(nproc)" "${tests[@]}" "$@"
 
 # What a test lacked is in the line after "Skipped" or in its own "skipped: ...". CI has all packages.
