@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "autograd/base/text.h"
 #include "models/attention_map.h"
@@ -83,16 +85,58 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
   return layers;
 }
 
+// Returns true for a character that takes one column, in its place, in any terminal: of scripts
+// written from left to right without marks that combine, and of signs. Control, wide and combining
+// characters, letters and marks that change the direction, and what is no character are in none of
+// these ranges.
+bool takes_one_column(char32_t character) {
+  constexpr std::pair<char32_t, char32_t> kRanges[] = {
+      {0x20, 0x7e},       // ASCII
+      {0xa0, 0xac},       // Latin, up to the soft hyphen
+      {0xae, 0x2ff},      // Latin, phonetic letters
+      {0x370, 0x482},     // Greek, Cyrillic
+      {0x48a, 0x58f},     // Cyrillic, Armenian
+      {0x10a0, 0x10ff},   // Georgian
+      {0x1e00, 0x1fff},   // Latin, Greek
+      {0x2010, 0x2027},   // punctuation
+      {0x2030, 0x205e},   // punctuation
+      {0x2070, 0x20cf},   // superscripts, currencies
+      {0x2100, 0x2319},   // letterlike signs, arrows, mathematics
+      {0x2500, 0x25fc},   // boxes, blocks, shapes
+      {0x2800, 0x28ff}};  // Braille
+  return std::ranges::any_of(kRanges, [=](const auto& range) {
+    return range.first <= character && character <= range.second;
+  });
+}
+
+constexpr const char* kStandIn = "�";
+
 // The characters of the text, each as one visible column.
 std::vector<std::string> labels(std::span<const std::int32_t> tokens,
                                 const Vocabulary& vocabulary) {
   std::vector<std::string> all;
   for (const std::int32_t token : tokens) {
-    const std::string character = vocabulary.decode(std::span(&token, 1));
-    const auto code = static_cast<unsigned char>(character[0]);
-    all.push_back(code == '\n' ? "↵" : code < 0x20 || code == 0x7f ? "�" : character);
+    const char32_t character = vocabulary.symbols()[static_cast<std::size_t>(token)];
+    all.push_back(character == U'\n'            ? "↵"
+                  : takes_one_column(character) ? encode_utf8({&character, 1})
+                                                : kStandIn);
   }
   return all;
+}
+
+// Line that names the characters of the text for which the stand-in is shown; empty if none is.
+std::string stand_ins(std::span<const std::int32_t> tokens, const Vocabulary& vocabulary) {
+  std::set<char32_t> hidden;
+  for (const std::int32_t token : tokens) {
+    const char32_t character = vocabulary.symbols()[static_cast<std::size_t>(token)];
+    if (character != U'\n' && !takes_one_column(character)) hidden.insert(character);
+  }
+  const auto name = [](char32_t character) {
+    return formatted("U+%04X", static_cast<unsigned>(character));
+  };
+  if (hidden.empty()) return "";
+  return std::string(kStandIn) +
+         " is a character that may not take one column: " + joined(hidden, name) + "\n";
 }
 
 std::string legend() {
@@ -192,7 +236,8 @@ int attend_command(const Call& call) {
   for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
   std::string text =
       "a row for each query, a column for each key it reads; weights from " + legend() +
-      "\nentropy: 0 if a query reads one key alone, log n if it reads n keys alike\n";
+      "\nentropy: 0 if a query reads one key alone, log n if it reads n keys alike\n" +
+      stand_ins(tokens, run.vocabulary);
   for (const ShownLayer& layer : layers) {
     const std::string name = "layer " + std::to_string(layer.number);
     if (layer.heads.empty())

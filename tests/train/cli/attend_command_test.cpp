@@ -40,6 +40,27 @@ TEST_F(AttendCommand, NumbersEveryTenthColumnAndDrawsAnSvg) {
   expect_parts(svg, {">layer 1, head 2<"});
 }
 
+TEST_F(AttendCommand, ShowsEachCharacterAsOneVisibleColumn) {
+  // Two controls, marks that combine, turn the direction, are wide or no character, and an Arabic
+  // letter, between characters that stay as they are.
+  const std::string odd = "\x01\u009b\u0301\u202e\u4e2d\uffff\u0627", plain = "a<&é⠁↵Я ";
+  std::string corpus;
+  for (int i = 0; i < 40; ++i) corpus += odd + plain + "\n";
+  folder_->file("odd.txt", corpus);
+  train("odd", "--data odd.txt");
+  const std::string out =
+      text("--from odd --layer 1 --head 1 --out odd.svg", {"--text", odd + "\n" + plain});
+  const std::string shown = "�������↵a<&é⠁↵Я ";
+  const std::vector<std::string> lines = lines_of(out);
+  EXPECT_EQ(lines[2],
+            "� is a character that may not take one column: U+0001, U+009B, U+0301, U+0627, "
+            "U+202E, U+4E2D, U+FFFF");
+  EXPECT_EQ(lines[5], "  " + shown + "  entropy, nats");
+  const std::string svg = folder_->contents("odd.svg");
+  expect_no_parts(svg, {"\x01", "\u009b", "\u0301", "\u202e", "\u4e2d", "\uffff", "\u0627"});
+  expect_parts(svg, {">�</text>", ">&lt;<", ">&amp;<", ">⠁<", ">↵<"});
+}
+
 TEST_F(AttendCommand, TakesTheBeginningOfTheRunsTextWithoutAnother) {
   const ProgramResult result = call("--from run --format json");
   const json of_run = json::parse(result.out);
