@@ -13,7 +13,7 @@ namespace headcount {
 
 namespace {
 
-constexpr std::size_t kSmallestBlock = std::size_t{1} << 16;
+constexpr std::uint64_t kSmallestBlock = 1 << 16;
 
 #ifdef __linux__
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
@@ -26,7 +26,7 @@ constexpr std::size_t kHugePage = SIZE_MAX;
 void ask_for_huge_pages(void*, std::size_t) {}
 #endif
 
-std::size_t round_up(std::size_t bytes, std::size_t multiple = kAlignment) {
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t multiple = kAlignment) {
   return (bytes + multiple - 1) / multiple * multiple;
 }
 
@@ -34,32 +34,34 @@ std::size_t round_up(std::size_t bytes, std::size_t multiple = kAlignment) {
 
 void AlignedDelete::operator()(std::byte* memory) const { std::free(memory); }
 
-AlignedMemory allocate_aligned(std::size_t bytes) {
+AlignedMemory allocate_aligned(std::uint64_t bytes) {
   const std::size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
+  if (bytes > PTRDIFF_MAX) throw std::bad_alloc();
   // For 0 bytes some systems give a null pointer, as if there were no memory.
-  const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
+  const auto size =
+      static_cast<std::size_t>(round_up(std::max<std::uint64_t>(bytes, 1), alignment));
   AlignedMemory memory(static_cast<std::byte*>(std::aligned_alloc(alignment, size)));
   if (memory == nullptr) throw std::bad_alloc();
   if (alignment == kHugePage) ask_for_huge_pages(memory.get(), bytes);
   return memory;
 }
 
-void* Arena::take(std::size_t bytes) {
+void* Arena::take(std::uint64_t bytes) {
   bytes = round_up(bytes);
   const auto lacks_room = [&](const Block& block) { return block.size - block.used < bytes; };
   while (current_ < blocks_.size() && lacks_room(blocks_[current_])) ++current_;
   if (current_ == blocks_.size()) add_block(bytes);
   Block& block = blocks_[current_];
   std::byte* start = block.memory.get() + block.used;
-  block.used += bytes;
+  block.used += static_cast<std::size_t>(bytes);
   return start;
 }
 
-void Arena::add_block(std::size_t bytes) {
+void Arena::add_block(std::uint64_t bytes) {
   // A new block has at least half of the bytes held already, so that a first step needs few blocks
   // and wastes little.
-  const std::size_t size = std::max({bytes, round_up(capacity() / 2), kSmallestBlock});
-  blocks_.push_back({allocate_aligned(size), size, 0});
+  const std::uint64_t size = std::max({bytes, round_up(capacity() / 2), kSmallestBlock});
+  blocks_.push_back({allocate_aligned(size), static_cast<std::size_t>(size), 0});
   ++heap_allocations_;
 }
 
@@ -81,10 +83,10 @@ Real* BufferPool::take(Index count) {
     if (fits && (best == nullptr || buffer.size < best->size)) best = &buffer;
   }
   if (best == nullptr) {
-    const std::size_t bytes =
-        round_up(static_cast<std::size_t>(std::max<Index>(count, 1)) * sizeof(Real));
+    const std::uint64_t bytes =
+        round_up(static_cast<std::uint64_t>(std::max<Index>(count, 1)) * sizeof(Real));
     buffers_.push_back({allocate_aligned(bytes), static_cast<Index>(bytes / sizeof(Real)), false});
-    capacity_ += bytes;
+    capacity_ += static_cast<std::size_t>(bytes);
     ++heap_allocations_;
     best = &buffers_.back();
   }

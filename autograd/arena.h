@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -18,8 +19,9 @@ struct AlignedDelete {
 };
 using AlignedMemory = std::unique_ptr<std::byte[], AlignedDelete>;
 
-/// Uninitialised memory aligned to kAlignment. Throws std::bad_alloc.
-AlignedMemory allocate_aligned(std::size_t bytes);
+/// Uninitialised memory aligned to kAlignment. Throws std::bad_alloc, also for more bytes than an
+/// address can reach.
+AlignedMemory allocate_aligned(std::uint64_t bytes);
 
 /// Bump allocator for data that lives as long as one training step: values, saved statistics, vjp
 /// closures. `reset` forgets everything and keeps the memory: from the second step of equal sizes
@@ -27,9 +29,9 @@ AlignedMemory allocate_aligned(std::size_t bytes);
 class Arena {
  public:
   /// Returns uninitialised memory, aligned to kAlignment and valid until `reset`.
-  void* take(std::size_t bytes);
+  void* take(std::uint64_t bytes);
   Real* take_reals(Index count) {
-    return static_cast<Real*>(take(static_cast<std::size_t>(count) * sizeof(Real)));
+    return static_cast<Real*>(take(static_cast<std::uint64_t>(count) * sizeof(Real)));
   }
   template <class T>
   const T* store(const T& object) {
@@ -47,7 +49,7 @@ class Arena {
     std::size_t size = 0;
     std::size_t used = 0;
   };
-  void add_block(std::size_t bytes);
+  void add_block(std::uint64_t bytes);
 
   std::vector<Block> blocks_;
   std::size_t current_ = 0;  // the block that is being filled; later blocks are empty

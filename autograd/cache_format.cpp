@@ -309,7 +309,7 @@ std::span<const CacheTypeRow> cache_types() {
   return kTypes;
 }
 
-Index row_bytes(const CacheFormat& format, Index width) {
+std::int64_t row_bytes(const CacheFormat& format, Index width) {
   Index group = format.group > 0 ? std::min(format.group, width) : width;
   while (group > 0 && width % group != 0) --group;
   if (format.group > 0 && group != format.group)
@@ -321,7 +321,8 @@ Index row_bytes(const CacheFormat& format, Index width) {
         "it out",
         width);
   const CacheTypeRow& type = row_of(format.type);
-  return group == 0 ? 0 : width / group * (type.scale_bytes + (group * type.bits + 7) / 8);
+  const std::int64_t bits = std::int64_t{group} * type.bits;
+  return group == 0 ? 0 : width / group * (type.scale_bytes + (bits + 7) / 8);
 }
 
 void rotate_row(Real* row, Index width, Index block) {

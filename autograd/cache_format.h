@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -63,7 +64,7 @@ inline const CacheTypeRow& row_of(CacheType type) {
 
 /// Bytes of a row of `width` numbers: each group begins at a byte, with its scale. Throws
 /// ShapeError if groups do not divide the width, and if the width is odd but the row rotated.
-Index row_bytes(const CacheFormat& format, Index width);
+std::int64_t row_bytes(const CacheFormat& format, Index width);
 
 /// Size of the blocks in which `rotate_row` rotates rows of that width: the greatest power of two
 /// that divides the width.

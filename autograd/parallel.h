@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <optional>
 
@@ -98,9 +99,9 @@ inline Index row_chunk(Index width) {
 
 /// Tasks per chunk for a loop over tasks of `macs` multiply-accumulates each, so that a chunk is
 /// worth a thread.
-inline Index task_chunk(Index macs) {
-  constexpr Index kChunkMacs = 1 << 17;  // about ten microseconds
-  return std::max<Index>(1, kChunkMacs / std::max<Index>(1, macs));
+inline Index task_chunk(std::int64_t macs) {
+  constexpr std::int64_t kChunkMacs = 1 << 17;  // about ten microseconds
+  return std::max<Index>(1, static_cast<Index>(kChunkMacs / std::max<std::int64_t>(1, macs)));
 }
 
 }  // namespace headcount

@@ -21,8 +21,9 @@ ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initi
   entries_.push_back({std::move(name), shape, initializer, rows, padded_count_});
   element_count_ += shape.size();
   if (__builtin_add_overflow(padded_count_, padded, &padded_count_) ||
-      padded_count_ > std::numeric_limits<Index>::max() / 64) {
-    throw ShapeError("the model's parameters are too many for 64 bits; lower `dim` or `layers`");
+      std::int64_t{padded_count_} > std::numeric_limits<std::int64_t>::max() / 64) {
+    throw ShapeError("the model's parameters are too many for {} bits; lower `dim` or `layers`",
+                     8 * sizeof(Index));
   }
   return {entries_.size() - 1};
 }
@@ -31,9 +32,9 @@ Gradients::Gradients(const ParameterStore& parameters)
     : memory_(parameters.zeros()), arrived_(parameters.size(), false) {}
 
 AlignedMemory ParameterStore::zeros() const {
-  const std::size_t bytes = static_cast<std::size_t>(padded_count_) * sizeof(Real);
+  const std::uint64_t bytes = static_cast<std::uint64_t>(padded_count_) * sizeof(Real);
   AlignedMemory buffer = allocate_aligned(bytes);
-  std::memset(buffer.get(), 0, bytes);
+  std::memset(buffer.get(), 0, static_cast<std::size_t>(bytes));
   return buffer;
 }
 

@@ -193,7 +193,7 @@ void count_macs(std::int64_t macs) {
 }
 
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write, Precision precision) {
-  count_macs(c.rows * c.cols * a.cols);
+  count_macs(std::int64_t{c.rows} * c.cols * a.cols);
   if (precision == Precision::bf16 && c.rows >= kFewRows && is_large(c, a.cols))
     return bf16_gemm(c, a, b, write);
   library_gemm(c, a, b, write);

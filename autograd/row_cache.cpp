@@ -3,6 +3,8 @@
 #include <cstring>
 #include <vector>
 
+#include "autograd/base/count.h"
+
 namespace headcount {
 
 namespace {
@@ -25,8 +27,9 @@ RowCache::RowCache(Index sequences, Index heads, Index width, Index capacity,
       first_token_(first_token),
       format_(format),
       packed_(std::max<Index>(0, capacity - format.recent)),
-      row_bytes_(row_bytes(format, width)) {
-  numbers_ = allocate_aligned(static_cast<std::size_t>(sequences_ * heads_ * packed_ * row_bytes_));
+      row_bytes_(Count(row_bytes(format, width)).index()) {
+  const Count bytes = Count(sequences_) * heads_ * packed_ * row_bytes_;
+  numbers_ = allocate_aligned(static_cast<std::uint64_t>(bytes.value()));
   if (format.recent > 0)
     recent_ = std::make_unique<RowCache>(sequences, heads, width, capacity - packed_,
                                          unrounded(format), first_token);
@@ -64,7 +67,7 @@ void RowCache::pack(Index sequence, Index head, Index token, const Real* numbers
   std::byte* to = row(sequence, head, (token - first_token_) % packed_);
   const CacheTypeRow& type = row_of(format_.type);
   const Index group = format_.group > 0 ? format_.group : width_;
-  const Index bytes = row_bytes(format_, group);
+  const auto bytes = static_cast<Index>(row_bytes(format_, group));
   for (Index first = 0; first < width_; first += group, to += bytes)
     type.pack(numbers + first, group, format_.levels, to);
 }
@@ -72,7 +75,7 @@ void RowCache::pack(Index sequence, Index head, Index token, const Real* numbers
 void RowCache::unpack(const std::byte* row, Index first, Index width, Real* to) const {
   const CacheTypeRow& type = row_of(format_.type);
   if (format_.group == 0) return type.read(row, first, width, format_.levels, to);
-  const Index bytes = row_bytes(format_, format_.group);
+  const auto bytes = static_cast<Index>(row_bytes(format_, format_.group));
   for (Index end = first + width; first < end;) {
     const Index group = first / format_.group, column = first - group * format_.group;
     const Index count = std::min(format_.group - column, end - first);

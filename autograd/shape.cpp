@@ -33,6 +33,7 @@ void Shape::append(Index extent) {
   if (rank_ == kMaxRank)
     throw ShapeError("a shape has at most 4 dimensions, got {} and one more", text());
   static_cast<void>(Count(size()) * extent * 8);  // bytes in double: throws if they overflow
+  static_cast<void>((Count(size()) * extent).index());
   extents_[static_cast<std::size_t>(rank_++)] = extent;
 }
 

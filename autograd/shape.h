@@ -17,7 +17,8 @@ class Shape {
 
   Shape() = default;  ///< a scalar
   /// Shape with these extents. Throws ShapeError for a negative extent, for more than kMaxRank
-  /// dimensions, and if the bytes of such a tensor in double overflow 64 bits.
+  /// dimensions, and if the elements of such a tensor overflow an Index or, in double, their bytes
+  /// 64 bits.
   Shape(std::initializer_list<Index> extents);
 
   int rank() const { return rank_; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "autograd/base/count.h"
 #include "autograd/base/error.h"
 
 namespace headcount {
@@ -20,8 +21,9 @@ void check_context(Index tokens, Index context) {
 void resize(Batch& batch, Index sequences, Index length) {
   batch.sequences = sequences;
   batch.length = length;
-  batch.inputs.resize(sequences * length);
-  batch.targets.resize(sequences * length);
+  const auto tokens = static_cast<std::size_t>((Count(sequences) * length).index());
+  batch.inputs.resize(tokens);
+  batch.targets.resize(tokens);
 }
 
 /// Copies the window that begins at `start` into row `row`. Targets from `end` on are not counted.

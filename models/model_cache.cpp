@@ -43,7 +43,7 @@ Index CachedLayer::kv_heads() const {
 }
 
 double bytes_of_number(const Kept& kept, const CacheRounding& rounding) {
-  const Index bytes = row_bytes(rounding.of(kept), kept.width);
+  const std::int64_t bytes = row_bytes(rounding.of(kept), kept.width);
   return static_cast<double>(bytes) / static_cast<double>(std::max<Index>(1, kept.width));
 }
 

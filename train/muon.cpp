@@ -24,8 +24,8 @@ constexpr int kNewtonSchulzSteps = 5;
 
 // Multiply-accumulates of a Newton-Schulz step of X [n, m] while X itself is multiplied, and of all
 // steps while its Gram matrix is.
-Index cost_of_step(Index n, Index m) { return 2 * n * n * m + n * n * n; }
-Index cost_by_gram(Index n, Index m) {
+std::int64_t cost_of_step(std::int64_t n, std::int64_t m) { return 2 * n * n * m + n * n * n; }
+std::int64_t cost_by_gram(std::int64_t n, std::int64_t m) {
   return 2 * n * n * m + (4 * kNewtonSchulzSteps - 3) * n * n * n;
 }
 
@@ -34,7 +34,7 @@ bool by_gram(Index n, Index m) {
 }
 
 // Multiply-accumulates of `orthogonalize`.
-Index cost(const Shape& shape) {
+std::int64_t cost(const Shape& shape) {
   const auto [n, m] = std::minmax({shape[0], shape[1]});
   return by_gram(n, m) ? cost_by_gram(n, m) : kNewtonSchulzSteps * cost_of_step(n, m);
 }

@@ -58,7 +58,7 @@ struct TrainOptions : TrainSettings {
   CorpusOptions corpus;
   OptimizerPlan optimizer;
 
-  Index tokens_per_step() const { return batch * accumulate * model->context; }
+  std::int64_t tokens_per_step() const { return std::int64_t{batch} * accumulate * model->context; }
 };
 
 /// Settings of a training run, including those of its model, its text and its optimizer.

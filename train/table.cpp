@@ -1,9 +1,9 @@
 #include "train/table.h"
 
 #include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/real.h"
 #include "autograd/base/text.h"
 #include "train/units.h"
 
@@ -101,7 +101,8 @@ std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t
 }
 
 nlohmann::ordered_json json_number(double number) {
-  if (number == std::floor(number) && std::abs(number) < 1e15) return static_cast<Index>(number);
+  if (number == std::floor(number) && std::abs(number) < 1e15)
+    return static_cast<std::int64_t>(number);
   return number;
 }
 

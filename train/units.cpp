@@ -64,13 +64,13 @@ std::string binary_text(double bytes) {
 }
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<long>(seconds + 0.5);
-  if (whole >= 3600) return formatted("%ldh%02ldm", whole / 3600, whole / 60 % 60);
-  if (whole >= 60) return formatted("%ldm%02lds", whole / 60, whole % 60);
-  return formatted("%lds", whole);
+  const auto whole = static_cast<long long>(seconds + 0.5);
+  if (whole >= 3600) return formatted("%lldh%02lldm", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return formatted("%lldm%02llds", whole / 60, whole % 60);
+  return formatted("%llds", whole);
 }
 
-std::string counted(Index count, const std::string& noun) {
+std::string counted(std::int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "autograd/base/real.h"
 #include "train/statistics.h"
 
 /// Numbers, with units and intervals, as commands show and read them, in ASCII.
@@ -30,7 +30,7 @@ std::string binary_text(double bytes);
 /// A duration: "41s", "4m10s", "2h05m".
 std::string duration_text(double seconds);
 /// A count and its noun: "1 layer", "32 layers".
-std::string counted(Index count, const std::string& noun);
+std::string counted(std::int64_t count, const std::string& noun);
 /// Reads bytes of memory, "24GiB", "80 GB", "65536" or a card, "h100"; throws SettingError that
 /// names `memory` and the cards.
 double memory_named(std::string_view text);

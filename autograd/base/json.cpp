@@ -1,7 +1,7 @@
 #include "autograd/base/json.h"
 
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace headcount {
 
@@ -26,10 +26,11 @@ Index whole_number(const nlohmann::json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) throw DataError("'{}' is missing", key);
   // A number that was parsed is unsigned if it can be; others have the type of their C++ value.
-  const bool whole =
-      found->is_number_unsigned()
-          ? found->get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<Index>::max()}
-          : found->is_number_integer() && found->get<Index>() >= 0;
+  const bool whole = found->is_number_unsigned()
+                         ? std::in_range<Index>(found->get<std::uint64_t>())
+                         : found->is_number_integer() &&
+                               std::in_range<Index>(found->get<std::int64_t>()) &&
+                               found->get<Index>() >= 0;
   if (!whole) throw DataError("'{}' must be a whole number, is {}", key, found->dump());
   return found->get<Index>();
 }

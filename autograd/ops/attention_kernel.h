@@ -260,7 +260,7 @@ struct Strip {
 template <class Body>
 void for_tasks(Tape& tape, const AttentionProblem& p, Index count, Index strips, Index rows,
                const Body& body) {
-  const Index macs = strips * kWidth * rows * (p.key_width + p.value_width);
+  const std::int64_t macs = std::int64_t{strips} * kWidth * rows * (p.key_width + p.value_width);
   parallel_with_scratch(tape.pool(), count, macs, Workspace::size(p),
                         [&](Index task, Real* memory) { body(task, Workspace(p, memory)); });
 }

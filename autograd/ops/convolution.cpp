@@ -33,7 +33,7 @@ Var causal_convolution(Var x, Var weight, Index first, Skip skip, std::optional<
   const auto tap = [=](Index j) { return ConstArrayMap(taps + j * channels, channels); };
   const Real* const xv = tape.value(x);
   Real* const yv = tape.value(y);
-  count_macs(rows * channels * kernel);
+  count_macs(std::int64_t{rows} * channels * kernel);
   // Calls body(j, x) with each tap j whose input x is there for a row of y.
   const auto for_inputs = [=](Index row, const auto& body) {
     const Index t = begin + row % count;

@@ -213,7 +213,7 @@ class DeltaHead {
 template <class Body>
 void for_heads(Tape& tape, const DeltaProblem& p, const Body& body) {
   const Index size = (DeltaHead::memory_size(p) + kLanes - 1) / kLanes * kLanes;
-  const Index macs = p.length * p.group_size() * 3 * p.state_size();
+  const std::int64_t macs = std::int64_t{3} * p.length * p.group_size() * p.state_size();
   const auto run = [&](Index task, Real* memory) {
     const Index first = task % p.groups * p.group_size();
     for (Index h = first; h < first + p.group_size(); ++h)
@@ -260,7 +260,7 @@ Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state
   const bool trains = tape.needs_gradient(y);
   Real* const errors = trains ? tape.scratch(tape.shape(v).size()) : out;
   Real* const stored = trains ? tape.scratch(heads * p.stored_states() * size) : nullptr;
-  count_macs(3 * p.length * heads * size);
+  count_macs(std::int64_t{3} * p.length * heads * size);
   for_heads(tape, p, [&](Index i, DeltaHead head) {
     head.forward(out, errors, state.empty() ? nullptr : state.data() + i * size,
                  trains ? stored + i * p.stored_states() * size : nullptr);

@@ -17,7 +17,7 @@ Var matrix_product(Var a, Var b) {
   require(agree, Op::matrix_product, "shapes {} and {} cannot be multiplied", left, right);
   const Index m = left[-2], k = left[-1], n = right[-1];
   const Index batch = m * k == 0 ? 0 : left.size() / (m * k);
-  const Index chunk = task_chunk(m * k * n);
+  const Index chunk = task_chunk(std::int64_t{m} * k * n);
   const Var y = tape.record(Op::matrix_product, left.with_last(n), {a, b});
   if (tape.dry(y, Count(left.size()) * n)) return y;
   const Real *x = tape.value(a), *z = tape.value(b);
@@ -98,7 +98,7 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
   if (tape.dry(y, Count(shape.size()) * out)) return y;
   const ConstMatrix xm(tape.value(x), rows, heads * in), wm(tape.value(weight), heads * block, r);
   Real* const yv = tape.value(y);
-  const Index chunk = task_chunk(rows * in * out);
+  const Index chunk = task_chunk(std::int64_t{rows} * in * out);
   const auto of_head = [](const ConstMatrix& all, Index h, Index width) {
     return all.column_range(h * width, (h + 1) * width);
   };

@@ -123,7 +123,7 @@ Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes) {
                   .sizes = sizes,
                   .lists = tape.scratch_of<std::int32_t>(batch * length * most),
                   .scores = tape.value(y)};
-  const Index piece_macs = p.products_size() / kRowTile * p.width * rows;
+  const std::int64_t piece_macs = std::int64_t{p.products_size() / kRowTile} * p.width * rows;
   const auto pick = [&](Index task, Real* products) {
     const Picking::Piece piece = p.piece(task);
     Real *const all = products + p.products_size(), *const sorted = all + p.scores_size();

@@ -114,7 +114,7 @@ inline GradientSink sink_of_parts(Tape& tape, Var input) {
 /// Calls body(task, memory) for each task of [0, count), of `macs` multiply-accumulates each, in
 /// parallel. `memory` holds `size` numbers of the thread that runs the task.
 template <class Body>
-void parallel_with_scratch(BufferPool& pool, Index count, Index macs, Index size,
+void parallel_with_scratch(BufferPool& pool, Index count, std::int64_t macs, Index size,
                            const Body& body) {
   const Index copies = OnOneThread::active() ? 1 : threads();
   Real* const memory = pool.take(copies * size);

@@ -22,7 +22,7 @@ class GatedDelta : public Attention {
       : Attention(c, 0, {c.whole("value-heads"), c.whole("v-dim"), "out_proj"}),
         s_(c),
         in_proj_qkvz_(weights.matrix("in_proj_qkvz", c.dim,
-                                     (Count(s_.of_convolution()) + s_.values()).value())),
+                                     (Count(s_.of_convolution()) + s_.values()).index())),
         in_proj_ba_(weights.matrix("in_proj_ba", c.dim, 2 * s_.value_heads)),
         convolution_(weights.convolution("conv1d", s_.of_convolution(), s_.taps)),
         // Initial values as in transformers.

@@ -14,9 +14,9 @@ struct DeltaSizes {
 
   Index group() const { return value_heads / key_heads; }
   // Channels; these throw if sizes overflow.
-  Index keys() const { return (Count(key_heads) * k_dim).value(); }
-  Index values() const { return (Count(value_heads) * v_dim).value(); }
-  Index of_convolution() const { return (2 * Count(keys()) + values()).value(); }
+  Index keys() const { return (Count(key_heads) * k_dim).index(); }
+  Index values() const { return (Count(value_heads) * v_dim).index(); }
+  Index of_convolution() const { return (2 * Count(keys()) + values()).index(); }
 };
 
 SettingList delta_settings();

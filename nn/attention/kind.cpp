@@ -1,7 +1,10 @@
 #include "nn/attention/kind.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <stdexcept>
+#include <vector>
 
 #include "autograd/base/error.h"
 #include "autograd/base/registry.h"
@@ -173,6 +176,15 @@ Given settled(const AttentionKind& kind, const Given& given, const LayerPlace& p
   return Given(attention_settings()).of(attention_settings(), kind.name, values);
 }
 
+// Throws ShapeError unless the product of any two sizes is an Index: layers are made of such.
+void require_products(const Given& settings) {
+  std::vector<std::int64_t> sizes = {1, 1};
+  for (const auto& [name, value] : settings.values().items())
+    if (value.is_number_integer() && name != "window") sizes.push_back(value);
+  std::ranges::partial_sort(sizes, sizes.begin() + 2, std::greater());
+  static_cast<void>((Count(sizes[0]) * sizes[1]).index());
+}
+
 }  // namespace
 
 const SettingList& attention_settings() {
@@ -188,6 +200,7 @@ const SettingList& attention_settings() {
 AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                                 const LayerPlace& place) {
   const Given settings = settled(kind, given, place);
+  require_products(settings);
   LayerSettings common;
   visit_layer(common, ReadMembers{settings});
   AttentionPlan plan(kind, common, place, settings);

@@ -23,7 +23,7 @@ Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options, Cac
   for (const Kept& kept : keeps) {
     const CacheFormat format = options.rounding.of(kept);
     const Index rows = rows_of(kept, options), recent = std::min(rows, format.recent);
-    all += Count(options.sequences * kept.heads) *
+    all += Count(options.sequences) * kept.heads *
            (Count(rows - recent) * row_bytes(format, kept.width) +
             Count(recent) * row_bytes(unrounded, kept.width));
   }

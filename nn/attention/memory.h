@@ -28,7 +28,7 @@ struct Kept {
   /// With `per_sequence`, inputs of a block of so many tokens that is still open.
   Index block = 0;
 
-  Index numbers() const { return heads * width; }
+  std::int64_t numbers() const { return std::int64_t{heads} * width; }
 };
 
 /// A dry pass of a layer (see Tape): its place in a text, and what the layer keeps.

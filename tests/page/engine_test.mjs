@@ -1,10 +1,11 @@
 // What a page asks of the program in WebAssembly: node engine_test.mjs engine.wasm HEADCOUNT FOLDER
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import test from "node:test";
 import { areasOf, bytesOf } from "../../train/view/cache_picture.js";
-import { randomRecall, recallAnswer } from "../../train/page/texts.js";
+import { randomRecall, recallAnswer, writtenWith } from "../../train/page/texts.js";
+import { WasmEngine } from "../../train/page/wasm_engine.js";
 import { load } from "./engine.mjs";
 
 const [wasm, program, folder] = process.argv.slice(2);
@@ -20,6 +21,9 @@ const trained = (settings, steps) => {
   engine.call({ do: "step", steps });
   return engine;
 };
+// Symbols of a saved model.
+const vocabularyOf = (files) => Object.keys(JSON.parse(new TextDecoder().decode(
+  files.find(({ name }) => name === "tokenizer.json").bytes)).model.vocab);
 // Verdicts on runs {spec: [bytes, values of seeds 1, 2, ...]}; `of` gives what a value stands for.
 const judge = (runs, of, more) => load(wasm).call({ do: "judge", ...more,
   runs: Object.entries(runs).map(([spec, [bytes, values]]) => ({ spec, bytes,
@@ -61,6 +65,45 @@ const tests = {
     assert.equal(engine.call({ ...ask, memory: "1GiB" }).text,
       headcount(...flags, "--memory", "1GiB"));
     assert.throws(() => engine.call({ ...ask, config: '{"model_type": "lama"}' }), /llama/);
+  },
+  "counts beyond 32 bits are those of the program"() {
+    const text = (name, config, context) => {
+      writeFileSync(`${folder}/${name}.json`, JSON.stringify(config));
+      const { text } = load(wasm).call({ do: "cost", config: JSON.stringify(config), context });
+      assert.equal(text, headcount("cost", "--config", `${folder}/${name}.json`, "--context",
+        String(context)), name);
+      return text;
+    };
+    assert.match(text("deepseek", { model_type: "deepseek_v3", num_hidden_layers: 61,
+      hidden_size: 7168, num_attention_heads: 128, kv_lora_rank: 512, qk_rope_head_dim: 64,
+      qk_nope_head_dim: 128, v_head_dim: 128 }, 131072), /8\.578 GiB/); // 61 x 576 x 2 bytes a token
+    text("mamba", { model_type: "mamba", num_hidden_layers: 2, hidden_size: 2 ** 20,
+      intermediate_size: 2 ** 21, state_size: 512, conv_kernel: 4 }, 1024); // states of 4 GiB
+    const engine = load(wasm);
+    assert.match(engine.error({ do: "plan",
+      settings: { text: "ab", context: 2 ** 24, "validation-part": 0.001 } }),
+    /needs about 16777217000/);
+    assert.match(engine.error({ do: "step", steps: 5 - 2 ** 32 }), /must be a whole number/);
+  },
+  "sizes beyond 32 bits are refused, and the session goes on"() {
+    const engine = trained(kLookup, 2);
+    for (const sizes of [{ heads: 65536, "head-dim": 65536, dim: 65536 },
+      { attention: "delta", "v-dim": 2 ** 30 }])
+      assert.match(engine.error({ do: "start", settings: { data: "tales", ...sizes } }),
+        /overflow 32 bits|too many for 32 bits|memory of the page is full/, JSON.stringify(sizes));
+    assert.equal(engine.call({ do: "step", steps: 1 }).step, 3);
+    engine.call({ do: "start", settings: { data: "tales", batch: 65536, context: 65536 } });
+    assert.match(engine.error({ do: "step", steps: 1 }), /overflow 32 bits/);
+  },
+  "an engine works in memory above 2 GiB"() {
+    const engine = new WasmEngine(new WebAssembly.Module(readFileSync(wasm)));
+    const files = trained(kLookup, 2).save();
+    assert.notEqual(engine.exports.headcount_allocate(2 ** 31 - 2 ** 20), 0);
+    assert.equal(engine.call({ do: "open" }, files).reply.error, undefined);
+    const { reply } = engine.call({ do: "ask", prompt: "A" }, []);
+    assert.equal([...reply.text].length, 1);
+    assert.deepEqual(engine.call({ do: "save" }, []).files.map(({ name }) => name),
+      files.map(({ name }) => name));
   },
   "a setting in an attention's name has priority over that of all attentions"() {
     const bytes = (settings) => load(wasm).call({ do: "plan",
@@ -113,11 +156,20 @@ const tests = {
     assert.ok(questions.length > 50);
     for (const { prompt, answer } of questions)
       assert.equal(recallAnswer(prompt, 6), answer, prompt);
-    const symbols = engine.save().find(({ name }) => name === "tokenizer.json");
-    const { vocab } = JSON.parse(new TextDecoder().decode(symbols.bytes)).model;
-    const prompt = randomRecall(Object.keys(vocab), 6);
+    const prompt = randomRecall(vocabularyOf(engine.save()), 6);
     assert.equal([...engine.call({ do: "ask", prompt, tokens: 1 }).text].length, 1);
     assert.ok(engine.call({ do: "evaluate", tokens: 2000 }).questions > 300);
+  },
+  "a model's characters tell its text"() {
+    const engine = load(wasm);
+    for (const [settings, told] of [[{ data: "lookup", kinds: 3 }, ["kinds"]],
+      [{ data: "recall", pairs: 4, symbols: 64, "line-length": 16, context: 16 },
+        ["symbols", "line-length", "pairs"]], [{ data: "tales" }, []]]) {
+      const { context } = engine.call({ do: "start", settings: { layers: 1, ...settings } });
+      const found = writtenWith(vocabularyOf(engine.save()), context);
+      assert.deepEqual(Object.keys(found), ["data", ...told]);
+      for (const name of Object.keys(found)) assert.equal(found[name], settings[name], name);
+    }
   },
   "training lowers the loss, and pausing changes no bit"() {
     const engine = load(wasm), other = load(wasm);
@@ -234,7 +286,8 @@ const tests = {
     const text = "the cat sat on the mat, und die Käuzchen schlafen. ".repeat(60);
     const settings = { text, data: "cats.txt", layers: 1, dim: 32, context: 32, lr: 5e-3 };
     const engine = trained(settings, 60);
-    assert.equal(engine.call({ do: "plan", settings }).baselines, null);
+    const { baselines, vocabulary } = engine.call({ do: "plan", settings });
+    assert.deepEqual([baselines, vocabulary], [null, new Set(text).size]);
     assert.equal(engine.call({ do: "evaluate", tokens: 200 }).answers, null);
     assert.equal(engine.call({ do: "ask", prompt: "die Käuz", tokens: 4 }).steps.length, 4);
   },

@@ -121,3 +121,26 @@ export function randomRecall(symbols, pairs) {
   const keys = some(symbols.slice(1, half)), values = some(symbols.slice(half));
   return keys.map((key, i) => key + values[i]).join("") + some(keys)[0];
 }
+
+// --- Which text a model was trained on.
+
+const kSymbolsOfTales = "\n\u2581.?ABCDEFGHIJMTWabcdefghiklmnoprstuvwxy"; // U+2581: a space
+const kRecallSizes = { pairs: 4, "line-length": 16 }; // the defaults
+
+// The text, `data`, and settings of it that follow from the symbols of a model's vocabulary and its
+// context. How many pairs a line of recall had does not.
+export function writtenWith(symbols, context = 0) {
+  if (symbols.includes(pieceCharacter(1, 0))) {
+    const letters = symbols.filter((symbol) => kLetters.includes(symbol)).length;
+    return { data: "lookup", kinds: Math.max(1, Math.floor(letters / kSide)) };
+  }
+  if ([...kSymbolsOfTales].every((symbol) => symbols.includes(symbol)) &&
+      symbols.length === kSymbolsOfTales.length) return { data: "tales" };
+  const [dot, ...letters] = symbols;
+  if (dot !== "." || letters.length < 3 || letters.length % 2 === 0 ||
+      !letters.every((letter) => /^\p{L}$/u.test(letter))) return { data: "own" };
+  const line = context % kRecallSizes["line-length"] ? context : kRecallSizes["line-length"];
+  const most = Math.min(Math.floor(line / 4), (symbols.length - 2) / 2);
+  return { data: "recall", symbols: symbols.length, "line-length": line,
+    pairs: Math.max(1, Math.min(kRecallSizes.pairs, most)) };
+}

@@ -11,7 +11,7 @@ export class WasmEngine {
       (imports[space] ??= {})[name] = () => kNotSupported;
     imports.env ??= {};
     imports.env.headcount_stop = (place, bytes) => {
-      throw new Error(this.text(place, bytes));
+      throw new Error(this.text(place >>> 0, bytes));
     };
     this.exports = new WebAssembly.Instance(module, imports).exports;
     this.exports._initialize?.();
@@ -26,7 +26,7 @@ export class WasmEngine {
 
   // Copies bytes into the engine's memory; release the place afterwards.
   place(bytes) {
-    const place = this.exports.headcount_allocate(bytes.length);
+    const place = this.exports.headcount_allocate(bytes.length) >>> 0; // above 2 GiB it is signed
     this.bytes(place, bytes.length).set(bytes);
     return place;
   }
@@ -39,7 +39,7 @@ export class WasmEngine {
     const json = new TextEncoder().encode(JSON.stringify(
       sent.length ? { ...request, files: sent } : request));
     const place = this.place(json);
-    const answer = this.exports.headcount_call(place, json.length);
+    const answer = this.exports.headcount_call(place, json.length) >>> 0;
     const length = new DataView(this.exports.memory.buffer).getUint32(answer, true);
     const reply = JSON.parse(this.text(answer + 4, length));
     for (const { pointer } of [...sent, { pointer: place }])

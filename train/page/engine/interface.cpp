@@ -27,7 +27,7 @@ Session& session() {
 std::vector<File> files_of(const nlohmann::json& request) {
   std::vector<File> files;
   for (const nlohmann::json& file : request.at("files")) {
-    const auto address = static_cast<std::uintptr_t>(headcount::whole_number(file, "pointer"));
+    const auto address = file.at("pointer").get<std::uintptr_t>();  // may lie above 2 GiB
     files.push_back({file.at("name").get<std::string>(),
                      {reinterpret_cast<const char*>(address),
                       static_cast<std::size_t>(headcount::whole_number(file, "bytes"))}});

@@ -52,6 +52,7 @@ Json chosen(std::string_view text) {
 Json described(const LanguageModel& model, const Json& settings) {
   return {{"settings", settings},
           {"parameters", model.parameters().element_count()},
+          {"vocabulary", model.vocabulary()},
           {"context", model.plan()->context},
           {"notes", attention_notes(model.plan())},
           {"cache", cache_json(model)}};
@@ -127,7 +128,7 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
     throw DataError(
         "Your text has {} characters; to read {} at once, a model needs about {}. Paste more, or "
         "lower the context under Model and training.",
-        train + validation, context, std::lround(needed));
+        train + validation, context, std::llround(needed));
   }
   require_longer(text->corpus, context);
   return text;
