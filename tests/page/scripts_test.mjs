@@ -5,8 +5,9 @@ import test from "node:test";
 import { checkSums, withSums } from "../../train/page/checksums.js";
 import { modelsIn } from "../../train/page/files.js";
 import { linkOfChoice, readLink } from "../../train/page/link.js";
+import { lossWarning } from "../../train/page/overfit.js";
 import { state } from "../../train/page/state.js";
-import { randomRecall, recallAnswer } from "../../train/page/texts.js";
+import { randomRecall, recallAnswer, writtenWith } from "../../train/page/texts.js";
 import { unzipped, zipped } from "../../train/page/zip.js";
 
 globalThis.crypto ??= webcrypto; // of node 18
@@ -59,6 +60,32 @@ const tests = {
     assert.match(randomRecall([...".abcdefABCDEFG"], 6), /^([a-f][A-G]){6}[a-f]$/);
     assert.equal(recallAnswer("aAbBcCdDeEfFe", 6), "E");
     assert.equal(recallAnswer("aAbB.c.c", 2), null); // what fills a line is no key
+  },
+  "a checkpoint tells by its characters what text it was trained on"() {
+    const recall = [...".ABCDEFGabcdefgh"];
+    assert.deepEqual(writtenWith(recall, 32),
+      { data: "recall", symbols: 16, "line-length": 16, pairs: 4 });
+    assert.deepEqual(writtenWith([...".ABC"], 4),
+      { data: "recall", symbols: 4, "line-length": 4, pairs: 1 });
+    for (const symbols of [[], recall.slice(1), [...recall, " "], [...recall, "é"], ["."]])
+      assert.deepEqual(writtenWith(symbols, 32), { data: "own" }, symbols.join(""));
+  },
+  "runs that overfit or learn nothing are warned of"() {
+    const run = (spec, ...losses) => ({ spec, plan: { vocabulary: 56 }, finished: [{ checks:
+      [4.1, ...losses, losses.at(-1)].map((loss, i) =>
+        ({ step: 250 * Math.min(i, losses.length), loss })) }] });
+    const fine = [run("mha", 2.3, 2.2), run("mqa", 2, 2.02)];
+    assert.equal(lossWarning(fine), "");
+    const three = [run("mha", 2.25, 3, 3.81), run("gqa2", 2.3, 2.2), run("mqa", 2.5, 4.13)];
+    assert.equal(lossWarning(three),
+      "Overfitting: the validation loss rises again, of mha from 2.25 at step 250 to 3.81 and " +
+      "mqa from 2.50 at step 250 to 4.13. What is left at the end does not tell what a cache costs: " +
+      "take more text, or fewer steps. A uniform guess has a loss of 4.03.");
+    assert.match(lossWarning([run("mha", 4.02, 4.03), run("mqa", 3.9, 2.3)]),
+      /^mha learned next to nothing .* A uniform guess has a loss of 4\.03\.$/);
+    const later = run("mha", 2.3, 2.2);
+    later.finished[0].checks.at(-1).loss = 3; // on more text, which may be harder
+    assert.equal(lossWarning([later]), "");
   },
   "the page's address makes another page choose the same"() {
     const mla = { kind: "mla", given: { "kv-rank": 8, "rope-dim": 0 }, share: 3 };

@@ -5,7 +5,8 @@ import { button, byId, h, oneAtATime, on, say, setText, Views } from "./dom.js";
 import { mean, numberText, plural, shownCharacter } from "../view/format.js";
 import { Look } from "./look.js";
 import { Sliders } from "./controls.js";
-import { state } from "./state.js";
+import { planningEngine } from "./planning.js";
+import { settingsOf, state } from "./state.js";
 import { lookupAnswer, piecesIn, randomRecall, recallAnswer, texts } from "./texts.js";
 import { measureOf, scoresOf } from "./watch.js";
 
@@ -196,6 +197,14 @@ async function showDifferent() {
   askText(prompt);
 }
 
+// The text of an opened model, which comes without it: the grammar writes one like it.
+async function writtenText(kind) {
+  const nothing = { questions: [], validation: "" }, engine = planningEngine();
+  if (kind === "own") return nothing;
+  return engine.call({ do: "plan", settings: settingsOf(state.cards[0]) })
+    .then(() => engine.call({ do: "text" })).catch(() => nothing);
+}
+
 // Questions and a beginning to continue, from the validation text where an engine has it.
 async function prepare() {
   const kind = textOf(), run = askable()[0], { context } = run.plan;
@@ -217,13 +226,9 @@ async function prepare() {
     else board.shuffle();
     return;
   }
-  try {
-    const found = await run.engine.call({ do: "text" });
-    questions = found.questions.filter(({ prompt }) => [...prompt].length < context);
-    ({ validation } = found);
-  } catch {
-    // An opened model comes without its text.
-  }
+  const found = await run.engine.call({ do: "text" }).catch(() => writtenText(kind));
+  questions = found.questions.filter(({ prompt }) => [...prompt].length < context);
+  ({ validation } = found);
   byId("chips").replaceChildren(...questions.slice(0, kChips).map(({ prompt }) =>
     button(`…${prompt.trimEnd().split("\n").at(-1)}`, () => askText(prompt))));
   if (!again) {

@@ -6,8 +6,8 @@ import { elementOf } from "./dom.js";
 const kPanel = 240; // width of the largest cache, units
 
 // The engine's name of a part in words.
-const wordsOf = (name) => ({ k: "keys", v: "values", kv: "keys that are also values" })[name] ??
-  name.replaceAll("_", " ");
+const wordsOf = (name) => ({ k: "keys", v: "values", kv: "keys that are also values",
+  rope_key: "rotary key" })[name] ?? name.replaceAll("_", " ");
 
 const areasAt = ({ spec, context }, layers, tokens) => areasOf(layers.map((parts) =>
   parts.map((part) => ({ ...part, name: wordsOf(part.name) }))), tokens, context, spec);

@@ -101,6 +101,16 @@ export function beforePaint(action) {
   };
 }
 
+// Says what became of files, below the block of the page that they were dropped on or chosen in.
+// The next such sentence, "" for success alone, takes its place.
+export function noteFiles(text, { isError = false, block = null } = {}) {
+  const note = byId("opened");
+  (block ?? byId("open-block")).after(note);
+  note.classList.toggle("error", isError);
+  setText(note, text);
+  if (isError) note.scrollIntoView({ block: "nearest" });
+}
+
 // Says a sentence to screen readers without moving the focus.
 export function say(text) {
   setText(byId("said"), text);

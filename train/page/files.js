@@ -1,11 +1,11 @@
 // Saves trained models as an archive of checkpoints, which `headcount sample --from` opens after
 // unpacking, and opens archives and checkpoints.
 import { checkSums } from "./checksums.js";
-import { byId, h, onFiles, say, setText, tell } from "./dom.js";
+import { byId, h, noteFiles, on, onFiles, say, tell } from "./dom.js";
 import { kNotTaken, takeAsked } from "./link.js";
 import { showModel } from "./model_cost.js";
-import { kMostCards, noteTrained, setPhase, state } from "./state.js";
-import { commonSettings, pieceCharacter, texts } from "./texts.js";
+import { isBusy, kMostCards, noteTrained, setPhase, state } from "./state.js";
+import { commonSettings, texts, writtenWith } from "./texts.js";
 import { endRuns, Run } from "./training.js";
 import { unzipped, zipped } from "./zip.js";
 
@@ -103,8 +103,17 @@ async function openedRun(model, style, all = []) {
   }
 }
 
+// The object in a file of a checkpoint; an empty one where the engine will say what is wrong.
+function jsonIn(files, wanted) {
+  try {
+    return JSON.parse(textOf(files.find(({ name }) => name === wanted).bytes)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
 // Settings with which a model was trained, `data` among them, as far as its files tell: a run's
-// folder has the settings of the run, and lookups have pieces among their characters.
+// folder has the settings of the run, a checkpoint alone has the characters of its text.
 function settingsOfTraining(model, files) {
   for (const { name, bytes } of files) {
     if (name !== "config.json" && !name.endsWith("/config.json")) continue;
@@ -116,9 +125,9 @@ function settingsOfTraining(model, files) {
     return { ...Object.fromEntries(taken),
       data: Object.hasOwn(texts, settings.data) ? settings.data : "own" };
   }
-  const tokenizer = model.files.find(({ name }) => name === "tokenizer.json");
-  const pieces = tokenizer && textOf(tokenizer.bytes).includes(pieceCharacter(1, 0));
-  return { data: pieces ? "lookup" : "own" };
+  const { model: tokenizer } = jsonIn(model.files, "tokenizer.json");
+  const { headcount: sizes } = jsonIn(model.files, "config.json");
+  return writtenWith(Object.keys(tokenizer?.vocab ?? {}), sizes?.context);
 }
 
 // What the page saved of a run, with the models of its seeds.
@@ -132,7 +141,8 @@ async function restoredRun(saved, models, style) {
     ({ ...record, files: record.diverged ? null : filesOf(record.folder) }));
   const held = records.findLast((record) => record.files);
   const run = await openedRun({ folder: "", files: held.files }, style);
-  const plan = { ...saved.plan, cache: run.plan.cache }; // earlier pages described it otherwise
+  const { cache, vocabulary } = run.plan; // earlier pages described it otherwise
+  const plan = { ...saved.plan, cache, vocabulary };
   return Object.assign(run,
     { records, held, plan, spec: saved.attention, steps: plan.settings.steps });
 }
@@ -213,20 +223,24 @@ async function droppedFiles({ items }) {
 }
 
 // Opens files [{name, file}], or a promise of them: models, a config.json alone, or one text, which
-// `takeText(text, name)` gets.
-async function openFiles(given, takeText) {
-  const show = (text, isError) => {
-    byId("opened").classList.toggle("error", isError);
-    setText(byId("opened"), text);
-  };
+// `takeText(text, name)` gets. They came from a block of the page.
+async function openFiles(given, takeText, block) {
   try {
     const list = await given;
     if (!list.length) return;
     const wanted = list.filter(({ name }) => kOfModel.test(name) || name.endsWith(".zip") ||
       name.endsWith(kSummary)), [{ name: first, file: only }] = list;
-    if (list.length === 1 && first.endsWith(".json") && !first.endsWith(kSummary))
-      return await showModel(await only.text(), first);
-    if (list.length === 1 && !wanted.length) return takeText(await only.text(), first);
+    if (list.length === 1 && first.endsWith(".json") && !first.endsWith(kSummary)) {
+      await showModel(await only.text(), first);
+      noteFiles("");
+      return;
+    }
+    if (list.length === 1 && !wanted.length) {
+      takeText(await only.text(), first);
+      noteFiles("");
+      byId("own-text").scrollIntoView({ block: "nearest" });
+      return;
+    }
     const files = [];
     for (const { name, file } of wanted) {
       const bytes = new Uint8Array(await file.arrayBuffer());
@@ -234,18 +248,24 @@ async function openFiles(given, takeText) {
       else files.push({ name, bytes });
     }
     const text = await openModels(files);
-    show(text, false);
+    noteFiles(text, { block });
     say(text);
   } catch (error) {
-    show(`Not opened: ${error.message}`, true);
+    noteFiles(`Not opened: ${error.message}`, { isError: true, block });
   }
 }
 
-// Takes files that are dropped anywhere on the page, and those of the button.
+// A block of a section, or the beginning of the page, that has an element.
+const blockOf = (element) => element.closest("#choices > *, main > section > *, main > header");
+
+// Takes files that are dropped anywhere on the page, and those of the buttons.
 export function setUpFiles(takeText) {
+  const take = (files, block) =>
+    openFiles(files.map((file) => ({ name: file.name, file })), takeText, block);
   byId("open").addEventListener("click", () => byId("open-files").click());
-  onFiles("open-files", (files) =>
-    openFiles(files.map((file) => ({ name: file.name, file })), takeText));
+  onFiles("open-files", (files) => take(files, byId("open-block")));
+  onFiles("model-file", (files) => take(files, byId("model-block")));
+  on("phase", () => { if (isBusy()) noteFiles(""); }); // of models that are no longer shown
   const over = (event) => {
     event.preventDefault();
     document.body.classList.toggle("dropping", event.type === "dragover");
@@ -254,7 +274,7 @@ export function setUpFiles(takeText) {
   addEventListener("dragleave", over);
   addEventListener("drop", (event) => {
     over(event);
-    openFiles(droppedFiles(event.dataTransfer), takeText);
+    openFiles(droppedFiles(event.dataTransfer), takeText, blockOf(event.target));
   });
   byId("save").addEventListener("click", saveRuns);
 }

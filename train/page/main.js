@@ -2,7 +2,7 @@
 import { setUpAsk } from "./ask.js";
 import { setUpCards } from "./cards.js";
 import { Sliders } from "./controls.js";
-import { button, byId, h, on, onFiles, setText, tell } from "./dom.js";
+import { button, byId, h, noteFiles, on, onFiles, setText, tell } from "./dom.js";
 import { setUpFiles } from "./files.js";
 import { setUpModel } from "./model_cost.js";
 import { durationText, numberText, plural } from "../view/format.js";
@@ -30,7 +30,10 @@ function setUpTexts() {
       } }),
       h("strong", {}, shown), h("span", {}, what))));
   byId("own").addEventListener("input", () => takeText(byId("own").value));
-  onFiles("own-file", async ([file]) => takeText(await file.text(), file.name));
+  onFiles("own-file", async ([file]) => {
+    takeText(await file.text(), file.name);
+    noteFiles("");
+  });
 }
 
 // Takes the reader's own text; its beginning if it is too long.

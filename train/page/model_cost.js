@@ -2,7 +2,7 @@
 import { costCharts } from "../view/cost.js";
 import { numberText } from "../view/format.js";
 import { Sliders } from "./controls.js";
-import { byId, elementOf, h, oneAtATime, onFiles, say, setText } from "./dom.js";
+import { byId, elementOf, h, oneAtATime, say, setText } from "./dom.js";
 import { planningEngine } from "./planning.js";
 import { divisors } from "./specs.js";
 
@@ -50,6 +50,4 @@ export function setUpModel() {
   byId("model-memory").addEventListener("input", ({ target }) => {
     if (askedModel) changeModel({ memory: target.value.trim() });
   });
-  onFiles("model-file", ([file]) => file.text().then((text) => showModel(text, file.name))
-    .catch(({ message }) => setText(byId("model-error"), `${file.name}: ${message}`)));
 }

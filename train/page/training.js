@@ -17,9 +17,9 @@ let resume = null; // {promise, go}: what paused runs wait for
 export const marksLearned = (run) => run.plan.settings["stop-at-answers"] > 0;
 
 // An attention in training or trained. `records` has one entry for each seed: {seed, losses,
-// checks, alike, step, learned, files, diverged}, losses [[step, loss]], checks [{step, loss, answers,
-// questions}], the last of a longer text, alike those of the shorter one, learned the step of the
-// check that showed it, or 0, files the trained state, diverged the reason why there is none.
+// checks, step, learned, files, diverged}, losses [[step, loss]], checks [{step, loss, answers,
+// questions}], of the last step two, the second one on more text, learned the step of the check
+// that showed it, or 0, files the trained state, diverged the reason why there is none.
 export class Run {
   constructor({ spec, style, plan, settings = null, key = "" }) {
     Object.assign(this, { spec, style, plan, settings, key, steps: plan.settings.steps,
@@ -87,14 +87,12 @@ export class Run {
       if (reply.step === record.step) break; // the engine has no more steps
       record.step = reply.step;
       addPoint(record.losses, [reply.step, reply.loss]);
-      if (reply.step >= nextCheck && reply.step < this.steps) {
+      if (reply.step >= nextCheck || reply.step === this.steps) {
         nextCheck += period;
         await this.check(record, kCheckTokens);
       }
       tell("progress");
     }
-    const last = await this.engine.call({ do: "evaluate", tokens: kCheckTokens });
-    record.alike = [...record.checks, last];
     await this.check(record, kLastCheckTokens);
     record.files = await withSums((await this.engine.call({ do: "save" })).files);
     tell("progress");

@@ -3,6 +3,7 @@ import { bytesText, durationText, mean, numberText, percentText, plural } from "
 import { chart } from "../view/plot.js";
 import { markBefore } from "./controls.js";
 import { beforePaint, byId, h, on, setText, Views } from "./dom.js";
+import { courseOf, guessOf, lossWarning } from "./overfit.js";
 import { planningEngine } from "./planning.js";
 import { isBusy, kMostSeeds, state } from "./state.js";
 import { marksLearned, secondsLeft } from "./training.js";
@@ -14,6 +15,11 @@ const kFirstShown = 0.02; // share of the steps from which on losses are drawn
 const rows = new Views(byId("runs"), (run) => new Row(run));
 
 const hasAnswers = (run) => run.plan.baselines && run.plan.baselines.guesser !== undefined;
+// A level line at the loss of a uniform guess.
+function guessLevels() {
+  const y = guessOf(state.runs);
+  return Number.isFinite(y) ? [{ y, name: `uniform guess ${numberText(y, 2)}` }] : [];
+}
 const baselinesOf = (run) => Object.entries(hasAnswers(run) ? run.plan.baselines : {})
   .filter(([, share]) => Number.isFinite(share))
   .map(([name, share]) => ({ name: `${name} ${percentText(share)}`, y: 100 * share }));
@@ -69,13 +75,14 @@ class Row {
 
 const percentAxis = { range: [0, 103], span: 100, label: (value) => `${numberText(value)}\u00a0%` };
 
-// Replaces the picture in a place, if it is wide enough to be seen, by a chart; null: there is
-// none.
+// Replaces the picture in a place, if it is wide enough to be seen, by a chart. Before its first
+// point a chart is an empty place in a training, and none beside opened models.
 function drawInto(id, height, drawn) {
-  const host = byId(id);
-  host.hidden = drawn === null;
-  if (drawn === null || host.clientWidth < 100) return;
-  host.innerHTML = chart({ ...drawn, width: host.clientWidth, height });
+  const host = byId(id), begun = drawn?.series.some(({ points }) =>
+    points.some(({ y }) => Number.isFinite(y)));
+  host.hidden = !drawn || !begun && !isBusy();
+  if (host.hidden || host.clientWidth < 100) return;
+  host.innerHTML = begun ? chart({ ...drawn, width: host.clientWidth, height }) : "";
 }
 
 // How the chart of caches shows each measure.
@@ -97,12 +104,15 @@ function drawCacheChart(measure) {
     return { name: run.spec, style: run.style, dots: values.length > 1 ? values : [],
       points: [{ x, y, hover, low: Math.min(...trail, y), high: Math.max(...trail, y) }] };
   });
-  if (!series.length) return drawInto("cache-chart", 0, null);
+  if (!series.length) {
+    drawInto("cache-chart", 0, null);
+    return;
+  }
   const shown = series.map(({ points: [point] }) => point.hover).join("; ");
-  return drawInto("cache-chart", wide.matches && measure !== "loss" ? kBesideTwo : kTallChart, {
+  drawInto("cache-chart", wide.matches ? kBesideTwo : kTallChart, {
     title, label: `${what} against KV cache per token. ${shown}`, series,
     xTitle: "KV cache per token", x: { log: 2, label: bytesText }, y: axis,
-    levels: answered ? baselinesOf(state.runs[0]) : [] });
+    levels: answered ? baselinesOf(state.runs[0]) : measure === "loss" ? guessLevels() : [] });
 }
 
 function drawCurves(answered) {
@@ -115,17 +125,20 @@ function drawCurves(answered) {
   // The first losses are so high that the others would look alike beside them.
   const first = state.runs.some((run) => run.taken > kFirstShown * 5 * most)
     ? kFirstShown * most : 0;
-  const losses = series(({ losses: all }) => all.filter(([step]) => step >= first));
-  const known = losses.some(({ points }) => points.length > 0);
   const now = (text) => state.runs.map((run) => `${run.spec} ${text(run)}`).join("; ");
-  const steps = { kind: "lines", marks: 0, xTitle: "steps", x: { range: [0, most] } };
-  drawInto("loss-chart", answered ? kLowChart : kTallChart, known ? { ...steps, series: losses,
-    title: "Training loss, nats", label: `Training loss: ${
-      now(({ record }) => numberText(record?.losses.at(-1)?.[1], 3))}` } : null);
-  const answers = series(({ checks }) => checks.map((c) => [c.step, 100 * c.answers]));
-  drawInto("answers-chart", kLowChart, answered && known ? { ...steps, series: answers,
-    y: percentAxis, levels: baselinesOf(state.runs[0]), title: "Right answers",
-    label: `Right answers: ${now(({ last }) => percentText(last?.answers))}` } : null);
+  const steps = { kind: "lines", marks: 1, xTitle: "steps", x: { range: [0, most] } };
+  drawInto("loss-chart", kLowChart, { ...steps, title: "Training loss, nats",
+    series: series(({ losses }) => losses.filter(([step]) => step >= first)),
+    label: `Training loss: ${now(({ record }) => numberText(record?.losses.at(-1)?.[1], 3))}` });
+  const checks = (value) => series((record) =>
+    courseOf(record).map((check) => [check.step, value(check)]));
+  drawInto("validation-chart", kLowChart, answered
+    ? { ...steps, series: checks((check) => 100 * check.answers), y: percentAxis,
+      levels: baselinesOf(state.runs[0]), title: "Right answers",
+      label: `Right answers: ${now(({ last }) => percentText(last?.answers))}` }
+    : { ...steps, series: checks((check) => check.loss), levels: guessLevels(),
+      title: "Validation loss, nats",
+      label: `Validation loss: ${now(({ last }) => numberText(last?.loss, 3))}` });
 }
 
 // Shows what the engine says of runs that have finished, by the rule of `headcount compare`.
@@ -140,7 +153,7 @@ async function judge() {
       runs: runs.map(({ spec, plan, records }) => ({ spec, bytes: plan.cache.bytes_per_token,
         seeds: records.filter((record) => record.files || record.diverged).map((record) =>
           ({ ...record.checks.at(-1), seed: record.seed, learned: record.learned,
-            checks: record.alike ?? [], diverged: record.diverged !== "" })) })) };
+            checks: courseOf(record), diverged: record.diverged !== "" })) })) };
     texts = await planningEngine().call({ do: "judge", ...asked })
       .then(({ verdicts }) => verdicts)
       .catch(({ message }) => [`These trainings cannot be judged: ${message}`]);
@@ -184,6 +197,7 @@ function draw() {
   setText(byId("status"), statusText());
   byId("baseline-note").hidden = !answered;
   setText(byId("questions-note"), answered ? questionsText() : "");
+  setText(byId("loss-warning"), answered ? "" : lossWarning(state.runs));
 }
 
 function showButtons() {

@@ -8,6 +8,7 @@ Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where the p
 where Chromium or its chromedriver is not installed.
 """
 import json
+import math
 import pathlib
 import shutil
 import subprocess
@@ -161,6 +162,46 @@ class Page(Reader):
         self.drop(self.work / "1")
         self.until_count(".look", 1)
         self.assertEqual(self.chosen_text(), "own")
+
+    def test_a_checkpoint_of_recall_brings_its_text_along(self):
+        self.program("train", "--data", "recall", "--attention", "mqa", "--symbols", 32, "--steps",
+                     10, "--quiet", "--out", self.work / "run")
+        self.open()
+        self.click("input[value=own]")
+        self.drop(self.work / "run/checkpoints/step-10")
+        self.until_count(".look", 1)
+        self.assertEqual(self.chosen_text(), "recall")
+        self.until_texts("#opened", ["Opened mqa."])
+        self.assertEqual(len(self.texts("#chips button")), 6, "questions of its text")
+        self.until_text(".look .judgement", "right|wrong")
+        self.until_ready()
+
+    def test_messages_stand_where_files_were_dropped_and_go(self):
+        damaged, config = self.work / "damaged.zip", self.work / "config.json"
+        damaged.write_text("no archive")
+        config.write_text(json.dumps({"model_type": "llama", "num_hidden_layers": 2,
+                                      "hidden_size": 64, "num_attention_heads": 4}))
+        self.open()
+        for block in ("#cards", "#model-block"):
+            self.drop(damaged, block)
+            self.until("$('#opened').previousElementSibling.matches(arguments[0]) && "
+                       "$('#opened').textContent.startsWith('Not opened: ')",
+                       f"{block} has the message below", block)
+        self.drop(config)
+        self.until_texts("#opened", [""])
+        self.until_count("#model-figures svg", 2)
+        self.assertEqual(self.see("[...new Set($$('.charts > *, .scroll pre').map("
+                                  "e => getComputedStyle(e).padding))].length"), 1, "paddings")
+
+    def test_losses_are_drawn_with_that_of_a_uniform_guess(self):
+        self.open(PAIR, data="own", steps=60, layers=1, dim=16, context=16)
+        self.type("#own", POEM * 40)
+        self.train()
+        self.assertEqual(len(self.texts("#validation-chart .line")), 2)
+        symbols = len(set(POEM))
+        self.assertIn(f"uniform guess {math.log(symbols):.2f}", self.text("#validation-chart"))
+        self.assertLess(self.see("$('#ask').getBoundingClientRect().top - "
+                                 "$('.charts').getBoundingClientRect().bottom"), 100, "a gap")
 
     def test_a_training_ends_when_it_has_learned_to_recall(self):
         self.open(PAIR, **{"data": "recall", "symbols": 16, "pairs": 1, "line-length": 4,

@@ -125,11 +125,14 @@ class Reader(unittest.TestCase):
         self.browser.ask("POST", "/actions",
                          {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
-    def drop(self, path):
-        """Drops a file or a folder of the disk on the page, as a file manager does."""
+    def drop(self, path, selector="header"):
+        """Drops a file or a folder of the disk on an element, as a file manager does."""
+        x, y = self.see("(e => { e.scrollIntoView({block: 'center', behavior: 'instant'}); "
+                        "const {x, y, width, height} = e.getBoundingClientRect(); "
+                        "return [x + width / 2, y + height / 2]; })($(arguments[0]))", selector)
         data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
         for kind in ("dragEnter", "dragOver", "drop"):
-            self.browser.devtools("Input.dispatchDragEvent", type=kind, x=200, y=200, data=data)
+            self.browser.devtools("Input.dispatchDragEvent", type=kind, x=x, y=y, data=data)
 
     def tab_to(self, selector):
         """Reaches an element by the tabulator alone."""
