@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "autograd/base/error.h"
 #include "autograd/base/text.h"
 #include "train/cache_terms.h"
 #include "train/units.h"

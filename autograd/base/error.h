@@ -41,15 +41,19 @@ std::string message_of(MessageFormat<std::type_identity_t<Parts>...> format,
   return text.append(rest);
 }
 
-/// Base of every error that the library throws on purpose. `what()` is one line: what is wrong,
-/// where, and what to do. Names of settings are between backquotes, as in `kv-heads`; the command
-/// line shows them as flags.
+/// `text` for a terminal or a page: bytes that are not UTF-8, and characters that move the cursor
+/// or turn the direction of writing, as \x00 to \xff. Line breaks stay.
+std::string printable(std::string_view text);
+
+/// Base of every error that the library throws on purpose. `what()` is one printable line: what is
+/// wrong, where, and what to do. Names of settings are between backquotes, as in `kv-heads`; the
+/// command line shows them as flags.
 class Error : public std::runtime_error {
  public:
   /// See message_of.
   template <class... Parts>
   explicit Error(MessageFormat<std::type_identity_t<Parts>...> format, const Parts&... parts)
-      : std::runtime_error(message_of(format, parts...)) {}
+      : std::runtime_error(printable(message_of(format, parts...))) {}
 };
 
 /// An impossible shape or setting: heads that do not divide the width, an odd rotary dimension.

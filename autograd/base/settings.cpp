@@ -6,6 +6,7 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "autograd/base/json.h"
 #include "autograd/base/text.h"
 
 namespace headcount {
@@ -88,7 +89,7 @@ nlohmann::json parse_value(std::string_view name, const Takes& takes, std::strin
 }
 
 std::string setting_text(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : json_text(value);
 }
 
 Default same_as(const std::string& name) {

@@ -8,31 +8,67 @@
 #include <cstdarg>
 #include <cstdio>
 #include <locale>
+#include <optional>
 #include <sstream>
 
 #include "autograd/base/error.h"
 
 namespace headcount {
 
-std::string printable(std::string_view text) {
+namespace {
+
+// Returns true for control characters, and those that break lines or turn the direction of writing.
+bool is_unprintable(char32_t c) {
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f ||
+         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
+// `kept` is not replaced.
+std::string escaped(std::string_view text, std::optional<char32_t> kept = {}) {
   std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    auto code = static_cast<unsigned char>(text[i]);
-    // In UTF-8 the control characters above 0x7f are 0xc2 and their code.
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    const bool above = code == 0xc2 && next >= 0x80 && next < 0xa0;
-    if (above) code = static_cast<unsigned char>(text[++i]);
-    if (!above && code >= 0x20 && code != 0x7f) {
-      result += text[i];
-    } else {
-      constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto escape = [&](const char* from, const char* to) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    for (; from != to; ++from) {
+      const auto code = static_cast<unsigned char>(*from);
       result += {'\\', 'x', kDigits[code / 16], kDigits[code % 16]};
     }
+  };
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data();;) {
+    for (const char* const invalid = utf8::find_invalid(at, end); at != invalid;) {
+      const char* const character = at;
+      const char32_t code = utf8::next(at, invalid);
+      if (is_unprintable(code) && code != kept) {
+        escape(character, at);
+      } else {
+        result.append(character, at);
+      }
+    }
+    if (at == end) break;
+    escape(at, at + 1);
+    ++at;
   }
   return result;
 }
 
-std::string quoted(std::string_view text) { return "'" + printable(text) + "'"; }
+// The beginning of `text` in one line, between marks, and how many bytes follow it.
+std::string beginning(std::string_view text, const char* mark) {
+  constexpr std::size_t kMost = 200;  // bytes
+  const auto continues = [&](std::size_t at) { return (text[at] & 0xc0) == 0x80; };
+  std::size_t end = std::min(kMost, text.size());
+  while (end < text.size() && end > kMost - 3 && continues(end)) --end;  // no half character
+  const std::string shown = mark + escaped(text.substr(0, end)) + mark;
+  return end == text.size() ? shown
+                            : shown + " and " + std::to_string(text.size() - end) + " more bytes";
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) { return escaped(text, U'\n'); }
+
+std::string shortened(std::string_view text) { return beginning(text, ""); }
+
+std::string quoted(std::string_view text) { return beginning(text, "'"); }
 
 std::string shell_word(std::string_view text) {
   constexpr std::string_view kPlain =

@@ -11,9 +11,11 @@
 /// Helpers for texts: quoting, joining, splitting, formats, numbers, the nearest word, UTF-8.
 namespace headcount {
 
-/// `text` with control characters, which a terminal would obey, as \x00 to \x9f.
-std::string printable(std::string_view text);
-/// The same between quotation marks.
+/// `text`, printable and in one line, for a message; of a long one, its beginning and how many
+/// bytes follow.
+std::string shortened(std::string_view text);
+
+/// `text`, which a file or a user wrote, between quotation marks for a message, as `shortened`.
 std::string quoted(std::string_view text);
 
 /// `text`, any bytes, quoted as one word of a POSIX shell's command line.

@@ -118,7 +118,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
 
 NamedConfig load_config(const fs::path& folder) {
   const fs::path path = folder / kConfigFile;
-  return read_json(read_file(path), path.string(), read_hugging_face_config);
+  return read_json(read_file(path), path.string(), read_hugging_face_config, NonFinite::allowed);
 }
 
 Checkpoint load_checkpoint(const fs::path& folder, NonFinite allowed) {

@@ -83,7 +83,8 @@ void read_weights(const Safetensors& file, ParameterStore& parameters, NonFinite
 Checkpoint read_checkpoint(const ReadFile& read, std::span<const std::string> weights,
                            const std::string& folder, NonFinite allowed) {
   const std::string config = folder + kConfigFile;
-  const NamedConfig named = read_json(read(kConfigFile), config, read_hugging_face_config);
+  const NamedConfig named =
+      read_json(read(kConfigFile), config, read_hugging_face_config, NonFinite::allowed);
   Checkpoint checkpoint;
   checkpoint.vocabulary =
       read_json(read(kTokenizerFile), folder + kTokenizerFile, read_hugging_face_tokenizer);

@@ -30,25 +30,10 @@ struct Checkpoint {
   Vocabulary vocabulary;
 };
 
-/// What `read` makes of the JSON in `text`, the file `name`. Errors name the file.
-template <class Read>
-auto read_json(const std::string& text, const std::string& name, const Read& read) {
-  try {
-    return read(parse_json(text));
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError("{}: {}", name, error.what());
-  } catch (const Error& error) {
-    throw DataError("{}: {}", name, error.what());
-  }
-}
-
 /// Contents of the files of a checkpoint by their names, without the checksums. Throws
 /// NonFiniteError if a weight is NaN or infinite: no checkpoint has such weights.
 std::map<std::string, std::string> checkpoint_files(const LanguageModel& model,
                                                     const Vocabulary& vocabulary);
-
-/// Whether weights that are read may have numbers that are NaN or infinite.
-enum class NonFinite { refused, allowed };
 
 /// Returns the bytes of a file of a checkpoint. Throws DataError if there is none of that name.
 using ReadFile = std::function<std::string(const std::string& name)>;

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "autograd/base/files.h"
+#include "autograd/base/json.h"
 #include "models/checkpoint/contents.h"
 #include "models/released_models.h"
 
@@ -18,7 +19,8 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t kMostBytes = 16 << 20;
 
 nlohmann::json parsed(const std::string& text, const std::string& name) {
-  return read_json(text, name, [](const nlohmann::json& json) { return json; });
+  return read_json(
+      text, name, [](const nlohmann::json& json) { return json; }, NonFinite::allowed);
 }
 
 // Bytes of a file of weights; none if it is not there, or a pointer of git-lfs in its place.

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
-#include "models/checkpoint/contents.h"
+#include "autograd/base/json.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/commands.h"
 #include "train/compare/results.h"

@@ -4,7 +4,6 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
 #include "train/compare/premises.h"
 #include "train/compare/results.h"

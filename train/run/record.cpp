@@ -3,7 +3,7 @@
 #include <utf8.h>
 
 #include "autograd/base/files.h"
-#include "models/checkpoint/contents.h"
+#include "autograd/base/json.h"
 #include "models/checkpoint/durable.h"
 #include "train/run/provenance.h"
 

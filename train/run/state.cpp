@@ -7,7 +7,6 @@
 #include "autograd/base/json.h"
 #include "autograd/tape.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
 
 namespace headcount {

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "autograd/base/error.h"
+
 namespace headcount {
 namespace {
 
@@ -13,11 +15,27 @@ TEST(Formatted, HasRoomForTextOfAnyLength) {
   EXPECT_EQ(formatted("%.0f", std::numeric_limits<double>::max()).size(), 309u);
 }
 
-// In UTF-8 U+009B, which begins a terminal's commands as ESC [ does, is 0xc2 0x9b.
-TEST(Printable, HasNoControlCharacters) {
-  EXPECT_EQ(printable("a\x1b[2J\x7f\n\xc2\x9b"), "a\\x1b[2J\\x7f\\x0a\\x9b");
-  EXPECT_EQ(printable("\u00e9 \u00a0\xc2"), "\u00e9 \u00a0\xc2");
-  EXPECT_EQ(quoted("a\t"), "'a\\x09'");
+TEST(Quoted, ShowsNoByteThatMovesATerminalsCursor) {
+  using namespace std::literals;
+  EXPECT_EQ(quoted("Straße"), "'Straße'");
+  EXPECT_EQ(quoted("a\n\x1b[0m\x7f\0"sv), "'a\\x0a\\x1b[0m\\x7f\\x00'");
+  EXPECT_EQ(quoted("\xff\xc3|\xc2\x9b|\xe2\x80\xae"), "'\\xff\\xc3|\\xc2\\x9b|\\xe2\\x80\\xae'")
+      << "not UTF-8, a control character beyond ASCII, right to left";
+  EXPECT_EQ(shortened("a\tb"), "a\\x09b");
+  EXPECT_EQ(printable("a\nb\r"), "a\nb\\x0d");
+}
+
+TEST(Quoted, CutsLongTextsBetweenCharacters) {
+  const std::string a(199, 'a');
+  EXPECT_EQ(headcount::quoted(a + "b"), "'" + a + "b'");
+  EXPECT_EQ(headcount::quoted(a + "ßb"), "'" + a + "' and 3 more bytes");
+  EXPECT_EQ(headcount::quoted(std::string(300, '\xbf')).size(),
+            2 + 4 * 197 + std::string(" and 103 more bytes").size());
+}
+
+TEST(Error, IsPrintable) {
+  EXPECT_EQ(std::string(Error("{} is no text", std::string("\x1b\0[", 3)).what()),
+            "\\x1b\\x00[ is no text");
 }
 
 const std::vector<std::string> kKnown = {"attention", "dim", "steps", "kv-heads", "heads"};

@@ -71,6 +71,7 @@ TEST(MalformedSafetensors, IsRefusedInOneLineThatNamesTheFile) {
       {"cut off after 2 of 3 bytes", {with_length(3, "{}")}},
       {"not valid JSON",
        {file_bytes(""), file_bytes("{}{}"), file_bytes("{\"\xff\":{}}"),
+        file_bytes(std::string("{}\0 unread", 10)),
         file_bytes("{\"x\":" + std::string(100'000, '[') + "}")}},
       {"no JSON object", {file_bytes("[]")}},
       {"map text to text",
