@@ -182,7 +182,10 @@ Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Inde
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<LayerCache> caches, std::span<AttentionStats> stats) const {
   const Index count = std::ssize(tokens) / sequences;
+  for (const LayerCache& cache : caches) cache.require_takes(count);
+  bool begun = false;  // what is refused before the first layer changes no cache
   const auto memory_of = [&](Index layer) {
+    begun = true;
     return Memory(caches[layer], count, stats.empty() ? nullptr : &stats[layer]);
   };
   const Index before = caches.front().length();
@@ -193,8 +196,8 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
     const Var y = finite_head(run(tape, tokens, sequences, before, memory_of, OnTape::one_layer));
     set_length(before + count);
     return y;
-  } catch (const NonFiniteError&) {
-    set_length(0);
+  } catch (...) {
+    if (begun) set_length(0);
     throw;
   }
 }

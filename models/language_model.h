@@ -63,11 +63,12 @@ class LanguageModel {
 
   /// Appends `tokens` [sequences, length] to `caches`, one cache per layer, and returns their
   /// logits [sequences, length, vocabulary]. `tape` must have been made with the const
-  /// `parameters()`; it is reset after each layer, so that all layers use the memory of one. Throws
-  /// ShapeError if the tokens end beyond the context, NonFiniteError as `logits` does and if a
-  /// number is too large for the type of a cache. After a NonFiniteError the caches are empty:
-  /// their states, and rows that were overwritten in a window, belong to no text any more. `stats`
-  /// as in `logits`.
+  /// `parameters()`; it is reset after each layer, so that all layers use the memory of one.
+  /// `stats` as in `logits`. Throws ShapeError if the tokens end beyond the context or are several
+  /// where caches take them one by one, and then the caches are as before; NonFiniteError as
+  /// `logits` does and if a number is too large for the type of a cache. After this and any other
+  /// exception from a layer the caches are empty: their states, and rows that were overwritten in a
+  /// window, belong to no text any more.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches, std::span<AttentionStats> stats = {}) const;
   /// Empty caches, one per layer; the cache of a layer that shares stays empty. A form is for the

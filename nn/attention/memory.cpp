@@ -46,6 +46,11 @@ Index LayerCache::bytes() const {
   return total;
 }
 
+void LayerCache::require_takes(Index tokens) const {
+  require_setting(tokens == 1 || std::ranges::all_of(rows_, &RowCache::takes_many),
+                  "tokens come one by one where recent ones are cached unrounded");
+}
+
 RowCache& LayerCache::find(std::string_view name, Per per) {
   const auto kept = std::ranges::find(keeps_, name, &Kept::name);
   require_setting(kept != keeps_.end() && kept->per_sequence == (per == Per::sequence),
@@ -124,8 +129,6 @@ std::optional<Rows> Memory::keep(const Kept& kept, std::optional<Var> x) {
 // in a whole text, so that weighted sums do not change; rows before the window are of other tokens.
 Rows Memory::store(const std::string& name, std::optional<Var> x, Index begin, Index end) {
   RowCache& rows = cache_->rows(name);
-  require_setting(tokens_ == 1 || rows.takes_many(),
-                  "tokens come one by one where recent ones are cached unrounded");
   if (tokens_ == 1 || !rows.overwritten(end)) {
     if (x) write(name, *x, rows, begin, end - begin);
     return {rows, end};

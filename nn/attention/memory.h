@@ -71,6 +71,8 @@ class LayerCache {
   /// Makes `tokens` the number of tokens so far: 0 forgets them. Who appends tokens calls it once
   /// all layers have computed them.
   void set_length(Index tokens) { length_ = tokens; }
+  /// Throws ShapeError if `tokens` tokens cannot be appended at a time.
+  void require_takes(Index tokens) const;
   const std::string& form() const { return form_; }
   Index bytes() const;  ///< bytes allocated
 
@@ -110,8 +112,11 @@ class Memory {
   explicit Memory(std::span<const std::uint8_t> key_mask = {}, AttentionStats* stats = nullptr)
       : key_mask_(key_mask), stats_(stats) {}
   /// Appends `tokens` tokens per sequence to `cache`: `keep` writes their rows. Its length stays.
+  /// Throws ShapeError as `require_takes`.
   Memory(LayerCache& cache, Index tokens, AttentionStats* stats = nullptr)
-      : cache_(&cache), first_position_(cache.length()), tokens_(tokens), stats_(stats) {}
+      : cache_(&cache), first_position_(cache.length()), tokens_(tokens), stats_(stats) {
+    cache.require_takes(tokens);
+  }
   /// Memory that notes in `pass` what is kept. The pass must outlive it.
   explicit Memory(DryPass& pass)
       : dry_(&pass), first_position_(pass.first_position), tokens_(pass.tokens) {}

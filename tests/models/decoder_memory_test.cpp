@@ -87,6 +87,41 @@ TEST(FailedDecoding, ForgetsAllTokens) {
   }
 }
 
+// Layers of states before one whose rows of recent tokens come one by one: no state moves.
+TEST(FailedDecoding, LeavesTheCachesAsTheyWereIfNoLayerHasBegun) {
+  const auto model = make_model(decoder_config("delta/mqa"));
+  CacheRounding rounding(CacheType::int8);
+  rounding.all.recent = 2;
+  std::vector<LayerCache> caches = model->make_caches({.capacity = 20, .rounding = rounding});
+  Tape tape(std::as_const(*model).parameters());
+  const auto decode = [&](const std::vector<std::int32_t>& tokens) {
+    tape.reset();
+    return copy(model->decode(tape, tokens, 1, caches).value());
+  };
+  decode({3});
+  EXPECT_THROW(decode({4, 5}), ShapeError);
+  EXPECT_THROW(decode({kVocabulary}), ShapeError);
+  for (const LayerCache& cache : caches) EXPECT_EQ(cache.length(), 1);
+  Decoder undisturbed(*model, {1, rounding, {}});
+  undisturbed.feed(std::vector<std::int32_t>{3});
+  EXPECT_EQ(decode({4}), copy(undisturbed.feed(std::vector<std::int32_t>{4})));
+}
+
+// Whatever a layer throws after another one has moved its state.
+TEST(FailedDecoding, ForgetsAllTokensAfterAnyErrorOfALayer) {
+  const auto model = make_model(decoder_config("delta/mqa"));
+  const CacheOptions options = {.capacity = 20};
+  std::vector<LayerCache> caches = model->make_caches(options);
+  caches[1] = std::move(make_model(decoder_config("mla"))->make_caches(options)[1]);
+  Tape tape(std::as_const(*model).parameters());
+  EXPECT_THROW(model->decode(tape, some_tokens(1), 1, caches), ShapeError);
+  caches[1] = std::move(model->make_caches(options)[1]);
+  caches[1].set_length(caches[0].length());
+  tape.reset();
+  EXPECT_EQ(copy(model->decode(tape, some_tokens(1), 1, caches).value()),
+            copy(Decoder(*model, {}).feed(some_tokens(1))));
+}
+
 TEST_P(MemoryOfDecoding, AllocatesNothingPerTokenAndTakesNoneThatEndBeyondTheContext) {
   for (const Index window : {0, 4}) {
     if (window > 0 && !takes_a_window(GetParam())) continue;
