@@ -83,11 +83,9 @@ void check_delta(const AttentionPlan& plan) {
   const DeltaSizes s(plan);
   require_setting(s.value_heads % s.key_heads == 0,
                   "`key-heads` {} does not divide `value-heads` {}", s.key_heads, s.value_heads);
-  const std::string_view name = plan.kind().name;
   require_setting(plan.window == 0,
                   "{} has no `window`: it keeps a state instead of keys and values of tokens",
-                  name);
-  require_setting(plan.causal, "{} is recurrent and must be causal", name);
+                  plan.kind().name);
 }
 
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
@@ -112,6 +110,7 @@ extern const AttentionKind kDelta = {
     .numbers = {"v-dim"},
     .attends = false,
     .rotates = false,
+    .needs_causal = true,
     .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
     .settings = delta_settings,
     .check = check_delta,

@@ -91,6 +91,7 @@ extern const AttentionKind kKda = {
     .numbers = {"v-dim"},
     .attends = false,
     .rotates = false,
+    .needs_causal = true,
     .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
     .norm_epsilon = 1e-5,  // as its authors have it
     .settings = settings,

@@ -52,7 +52,7 @@ ScoreScale ScoreScale::parse(std::string_view text) {
     if (text == name) return {kind, 1};
   }
   double value = 0;
-  if (parse_number(text, value) != std::errc{} || value <= 0) {
+  if (parse_number(text, value) != std::errc{} || static_cast<float>(value) <= 0) {
     throw ShapeError("'{}' is not inv-sqrt, none, qk-norm, row-norm, length or a positive number",
                      text);
   }
@@ -129,7 +129,7 @@ void visit_layer(LayerSettings& s, const Visit& visit) {
   visit(s.window,
         {"window",
          "sliding window: latest tokens that each token attends to, itself included; 0: all",
-         tokens(0), 0});
+         WholeRange{0}, 0});
   visit(s.canon,
         {"canon",
          "Canon layers, short causal convolutions that are added to their input: letters of A (the "
@@ -210,6 +210,7 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                   "`sinks` are scores of a softmax, and {} has none; leave `sinks` off", kind.name);
   require_setting(kind.no_qk_norm.empty() || !plan.qk_norm,
                   "`qk-norm` is not for {}: {}; leave `qk-norm` off", kind.name, kind.no_qk_norm);
+  require_setting(plan.causal || !kind.needs_causal, "{} must be causal", kind.name);
   require_setting(
       plan.score_cap == 0 || plan.score_scale.kind != ScoreScale::Kind::row_norm,
       "`score-cap` limits scores that `score-scale` row-norm keeps below 1; leave `score-cap` 0");

@@ -165,6 +165,10 @@ struct AttentionKind {
   /// weights, window or key mask.
   bool attends = true;
   bool rotates = true;  ///< false if the layer has no rotary positions
+  /// True if a query sees all tokens up to its own and no others, so that there is no bidirectional
+  /// layer and no key mask: with a state, or rows that are pooled over or picked among these
+  /// tokens.
+  bool needs_causal = false;
   /// Reason why the layer has no norms of `qk-norm` (see Attention::add_qk_norms), for errors;
   /// empty: it has them.
   std::string_view no_qk_norm = "its layer has no such norms";

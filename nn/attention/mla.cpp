@@ -265,9 +265,7 @@ void check(const AttentionPlan& c) {
   require_divisor("latents", s.latents, "heads", c.heads);
   require_divisor("latents", s.latents, "kv-rank", s.kv_rank);
   require_setting(!c.rotary || s.rope_dim % 2 == 0, "`rope-dim` must be even, is {}", s.rope_dim);
-  if (!picks(c)) return;
-  require_index_width(c);
-  require_setting(c.causal, "{} picks tokens before the query and must be causal", c.kind().name);
+  if (picks(c)) require_index_width(c);
 }
 
 }  // namespace
@@ -299,6 +297,7 @@ extern const AttentionKind kDsa = {
         "an indexer",
     .source = "https://arxiv.org/abs/2512.02556 (2025)",
     .numbers = {"kv-rank", "rope-dim"},
+    .needs_causal = true,
     .no_qk_norm = "",
     .settings =
         [] {

@@ -164,8 +164,6 @@ Setting compress_setting(Index block) {
 void check(const AttentionPlan& c) {
   require_rotary_part(c, c.whole("rope-dim"));
   require_divisor("o-groups", c.whole("o-groups"), "heads", c.heads);
-  require_setting(c.causal || !compresses(c),
-                  "{} compresses tokens before the query and must be causal", c.kind().name);
   if (picks(c)) require_index_width(c);
 }
 
@@ -194,6 +192,7 @@ extern constinit const AttentionKind kHca = with_shared_row(
      .formula = "v4 over the window's rows and one for every m tokens: C weighted by softmax(Z + "
                 "B) over the m tokens, in each channel",
      .numbers = {"compress"},
+     .needs_causal = true,
      .settings = [] {
        return together({settings(), {compress_setting(8)}});
      }});
@@ -204,6 +203,7 @@ extern constinit const AttentionKind kCsa = with_shared_row(
          "indexer picks `index-topk` for each token",
      .formula = "hca with small m, over the pooled rows with the greatest scores of an indexer",
      .numbers = {"compress", "index-topk"},
+     .needs_causal = true,
      .settings =
          [] {
            return together({settings(), {compress_setting(4)}, index_settings(16)});

@@ -122,6 +122,14 @@ TEST(GradientsOfAttentions, TryEverySettingThereIs) {
   }
 }
 
+// A program may have an attention of its own in place of another one.
+TEST(GradientsOfAttentions, TryNoSettingOfAnAttentionThatIsNotThere) {
+  for (const AttentionKind* const kind : attention_kinds()) {
+    EXPECT_TRUE(foreign("setting-of-none", *kind)) << kind->name;
+    EXPECT_EQ(foreign("causal", *kind), kind->needs_causal) << kind->name;
+  }
+}
+
 // In every element of each tensor; with an option in three directions of a large one, which have a
 // wrong element in them, too.
 TEST_P(GradientOfAttention, AgreesForEachOptionAlone) {

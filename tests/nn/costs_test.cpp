@@ -22,7 +22,7 @@ namespace {
 LayerConfig counted_layer(const AttentionKind& kind) {
   LayerConfig c = random_layer(
       kind, {"window", "canon", "canon-taps", "score-scale", "score-cap", "value-residual"});
-  c.causal = !kind.attends || sees_all_before(kind);
+  c.causal = kind.needs_causal;
   return c;
 }
 
@@ -50,7 +50,7 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
     // Up to three tiles of 64 queries and keys; one, of the queries of all heads, where causality
     // would skip some.
     const Index batch = *rc::gen::inRange<Index>(1, 3),
-                longest = sees_all_before(*GetParam()) ? 64 / config.heads : 150,
+                longest = GetParam()->attends && config.causal ? 64 / config.heads : 150,
                 length = *rc::gen::inRange<Index>(1, longest + 1);
     const AttentionCosts costs = attention_costs(config, length).front();
     RC_ASSERT(costs.name == GetParam()->name);

@@ -45,7 +45,7 @@ TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthersAndLeaveTheOutputBiasW
   small.bias = true;
   Layer small_layer(small);
   const Values small_x = normal_values(0, 5 * 12);
-  if (!kind().attends || sees_all_before(kind())) {
+  if (kind().needs_causal) {
     EXPECT_THROW(small_layer.forward(small_x, 1, Mask(5, 1)), ShapeError);
     EXPECT_THROW(small_layer.forward(small_x, 1, Mask(5, 0)), ShapeError);
     return;
@@ -118,7 +118,7 @@ TEST(AttentionWithRotation, SeesPositionsThroughItAlone) {
   };
   for (const AttentionKind* kind : kinds_with_scores()) {
     // Blocks of tokens and an indexer depend on the order, too.
-    if (!kind->rotates || sees_all_before(*kind)) continue;
+    if (!kind->rotates || kind->needs_causal) continue;
     LayerConfig config = small_config(kind->name);
     config.causal = false;
     for (const bool rotary : {true, false}) {

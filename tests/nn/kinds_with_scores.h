@@ -49,10 +49,4 @@ inline bool pools(const AttentionKind& kind) {
                              [](const Kept& kept) { return kept.block > 0; });
 }
 
-/// Returns true if the kind pools rows or picks those that it reads: tokens up to the query must
-/// all be seen, and no others.
-inline bool sees_all_before(const AttentionKind& kind) {
-  return pools(kind) || default_plan(kind).has("index-topk");
-}
-
 }  // namespace headcount

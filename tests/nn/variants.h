@@ -66,17 +66,18 @@ inline const Variants& variants() {
   return all;
 }
 
-/// Returns true if `setting` belongs to another attention.
+/// Returns true if `setting` belongs to another attention, or to one that is not here.
 inline bool foreign(const std::string& setting, const AttentionKind& kind) {
-  if (sees_all_before(kind) && (setting == "causal" || setting == "padding")) return true;
-  constexpr std::array kOfScores = {"window", "score-scale", "score-cap",
-                                    "causal", "padding",     "sinks"};
+  if (kind.needs_causal && (setting == "causal" || setting == "padding")) return true;
+  constexpr std::array kOfScores = {"window", "score-scale", "score-cap", "sinks"};
   if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
   if (setting == "value-residual" && !values_to_mix(default_plan(kind))) return true;
   if (setting == "qk-norm" && !kind.no_qk_norm.empty()) return true;
   if (setting.starts_with("canon") && !convolves(kind)) return true;
+  constexpr std::array kOfModels = {"positions", "bias", "dropout", "causal", "padding"};
+  if (std::ranges::find(kOfModels, setting) != kOfModels.end()) return false;
   const Setting* const known = find_setting(attention_settings(), setting);
-  return known != nullptr && !known->is_for(kind.name);
+  return known == nullptr || !known->is_for(kind.name);
 }
 
 /// Sets back what other settings exclude: row-norm keeps scores below any cap, and one row for key
