@@ -51,6 +51,35 @@ void number_characters(Corpus& corpus) {
       corpus.name);
 }
 
+/// Corpus::newlines_note of a corpus that has both parts; with `replaced`, read without them.
+std::string note_on(const ForeignNewlines& foreign, const Corpus& corpus, bool replaced) {
+  const auto both = [](const std::string& one, const char* between, const std::string& other) {
+    return one + (one.empty() || other.empty() ? "" : between) + other;
+  };
+  const bool ends = foreign.pairs + foreign.returns > 0, mark = foreign.marks > 0;
+  if (!ends && !mark) return "";
+  const auto lines = [](Index count, const char* end) {
+    return count == 0 ? "" : formatted("%td line%s with %s", count, count == 1 ? "" : "s", end);
+  };
+  std::string found;
+  if (ends)
+    found = "ends " + both(lines(foreign.pairs, "\\r\\n"), " and ", lines(foreign.returns, "\\r")) +
+            (replaced ? ", read as \\n" : "");
+  if (mark)
+    found = both(found, ", and ", "begins with a byte order mark") + (replaced ? ", left out" : "");
+  const Index more = foreign.pairs + foreign.marks;
+  const auto characters =
+      static_cast<double>(std::ssize(corpus.train.tokens) + std::ssize(corpus.validation.tokens) +
+                          (replaced ? more : 0));
+  std::string cost = both(ends ? "\\r" : "", " and ", mark ? "U+FEFF" : "") + ", ";
+  if (foreign.pairs > 0)
+    cost += formatted("%.1f %% of the text and ", 100 * static_cast<double>(more) / characters);
+  return corpus.name + " " + found +
+         (replaced ? "; `newlines` keep would add "
+                   : ", kept as they are; `newlines` unix would leave out ") +
+         cost + (ends && mark ? "2 characters" : "a character") + " of the vocabulary";
+}
+
 }  // namespace
 
 TextPart TextPart::slice(Index begin, Index end) const {
@@ -131,27 +160,19 @@ Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions
   corpus.name = name;
   corpus.sha256 = std::move(text.sha256);
   corpus.train.tokens = std::move(text.points);
-  Index line_ends = text.line_ends;
+  ForeignNewlines foreign = text.foreign;
   if (validation) {
     corpus.sha256 += "+" + validation->sha256;
     corpus.validation.tokens = std::move(validation->points);
-    line_ends += validation->line_ends;
+    foreign.pairs += validation->foreign.pairs;
+    foreign.returns += validation->foreign.returns;
+    foreign.marks += validation->foreign.marks;
   }
   number_characters(corpus);
-  const Index replaced = options.unix_newlines ? line_ends : 0;
-  const auto characters = static_cast<double>(std::ssize(corpus.train.tokens) +
-                                              std::ssize(corpus.validation.tokens) + replaced);
+  corpus.newlines_note = note_on(foreign, corpus, options.unix_newlines);
+  corpus.newlines_replaced = options.unix_newlines && !corpus.newlines_note.empty();
   if (!validation) split(corpus, end_of_training(std::ssize(corpus.train.tokens), options));
   if (options.validation_characters > 0) cut_off(corpus.validation, options.validation_characters);
-  corpus.newlines_replaced = replaced > 0;
-  if (line_ends == 0) return corpus;
-  corpus.newlines_note = formatted(
-      "%s ends %td lines with \\r\\n, %s \\r, %.1f %% of the text and a character of the "
-      "vocabulary",
-      name.c_str(), line_ends,
-      options.unix_newlines ? "read as \\n; `newlines` keep would add"
-                            : "kept as they are; `newlines` unix would leave out",
-      100 * static_cast<double>(line_ends) / characters);
   return corpus;
 }
 

@@ -32,10 +32,10 @@ struct Corpus {
   TextPart train, validation;
   TextPart tuning;  ///< cut off `train` by keep_for_tuning, or empty
 
-  /// Line on "\r\n" in the text and what it costs, whose settings stand between backquotes; empty
-  /// if there is none.
+  /// Line on ForeignNewlines in the text and what they cost, whose settings stand between
+  /// backquotes; empty if there are none.
   std::string newlines_note;
-  bool newlines_replaced = false;  ///< "\r\n" was read as "\n" somewhere
+  bool newlines_replaced = false;  ///< some were read as "\n", or left out
 
   // Built-in corpora only.
 
@@ -73,7 +73,7 @@ struct CorpusOptions {
   /// whole stories of a built-in corpus; 0: all.
   Index validation_characters = 0;
   std::string validation = {};  ///< file that is the validation part; empty: the end of the text
-  bool unix_newlines = true;    ///< reads "\r\n" as "\n"
+  bool unix_newlines = true;    ///< see read_characters
 
   /// `own` with the defaults of `built_in`.
   Given own_of(const BuiltInCorpus& built_in) const {

@@ -98,12 +98,22 @@ Characters read_characters(std::string_view bytes, const std::string& source, bo
   Characters text;
   text.sha256 = sha256_hex(bytes);
   text.points.reserve(bytes.size());
-  for (auto at = bytes.begin(); at != bytes.end();) {
+  auto at = bytes.begin();
+  if (utf8::starts_with_bom(at, bytes.end())) {
+    text.foreign.marks = 1;
+    const auto mark = static_cast<std::int32_t>(utf8::unchecked::next(at));
+    if (!unix_newlines) text.points.push_back(mark);
+  }
+  while (at != bytes.end()) {
     const auto point = static_cast<std::int32_t>(utf8::unchecked::next(at));
-    const bool line_end = point == '\n' && !text.points.empty() && text.points.back() == '\r';
-    if (line_end && unix_newlines) text.points.pop_back();
-    text.points.push_back(point);
-    text.line_ends += line_end;
+    const bool pair = point == '\r' && at != bytes.end() && *at == '\n';
+    text.foreign.pairs += pair;
+    text.foreign.returns += point == '\r' && !pair;
+    if (point != '\r' || !unix_newlines) {
+      text.points.push_back(point);
+    } else if (!pair) {
+      text.points.push_back('\n');
+    }
   }
   return text;
 }

@@ -11,15 +11,23 @@
 
 namespace headcount {
 
+/// Numbers of what other systems write into a text where Unix writes "\n" or nothing.
+struct ForeignNewlines {
+  Index pairs = 0;    ///< "\r\n"
+  Index returns = 0;  ///< "\r" before another character, a line end of old Macs
+  Index marks = 0;    ///< byte order marks, U+FEFF, at the beginning
+};
+
 /// A UTF-8 text as characters: Unicode code points.
 struct Characters {
   std::vector<std::int32_t> points;
-  std::string sha256;   ///< hash of the UTF-8 text, 64 hexadecimal digits
-  Index line_ends = 0;  ///< number of "\r\n" in the text
+  std::string sha256;       ///< hash of the UTF-8 text, 64 hexadecimal digits
+  ForeignNewlines foreign;  ///< of the text, whether or not `points` still have them
 };
 
-/// The characters of UTF-8 `bytes`; with `unix_newlines`, "\r\n" becomes "\n". Memory holds four
-/// bytes for each byte of the text. Throws DataError that names `source`, as decode_utf8 does.
+/// The characters of UTF-8 `bytes`; with `unix_newlines`, "\r\n" and "\r" become "\n", and a byte
+/// order mark is left out. Memory holds four bytes for each byte of the text. Throws DataError that
+/// names `source`, as decode_utf8 does.
 Characters read_characters(std::string_view bytes, const std::string& source,
                            bool unix_newlines = false);
 

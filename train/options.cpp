@@ -124,7 +124,9 @@ void visit_text(Options& options, const Visit& visit) {
          "the characters of both",
          Text{}, "", Traits{.quiet = true, .scope = Scope::data}});
   visit(options.unix_newlines,
-        {"newlines", "line ends \\r\\n of a text file; keep: as they are, unix: read as \\n",
+        {"newlines",
+         "line ends \\r\\n and \\r of a text file, and a byte order mark before it; keep: as they "
+         "are, unix: read as \\n, without the mark",
          kNewlines, "unix", Traits{.scope = Scope::data}},
         kNewlines);
 }

@@ -86,15 +86,39 @@ TEST_F(CorpusFromFile, NeedsTwoDifferentCharactersAndTwoParts) {
     EXPECT_THROW(load("abcdefghij", {.validation_fraction = fraction}), DataError) << fraction;
 }
 
-TEST_F(CorpusFromFile, SaysWhatLineEndsCost) {
-  const std::string cost = " \\r, 25.0 % of the text and a character of the vocabulary";
-  for (const auto& [unix_newlines, train, validation, note] :
-       {std::tuple{true, "ab\ncd", "\n", "read as \\n; `newlines` keep would add"},
-        {false, "ab\r\ncd\r", "\n", "kept as they are; `newlines` unix would leave out"}}) {
-    const Corpus corpus = load("ab\r\ncd\r\n", {.unix_newlines = unix_newlines});
-    EXPECT_EQ(texts(corpus), Texts(train, validation));
-    EXPECT_EQ(corpus.newlines_note, corpus.name + " ends 2 lines with \\r\\n, " + note + cost);
-    EXPECT_EQ(corpus.newlines_replaced, unix_newlines);
+TEST_F(CorpusFromFile, SaysWhatLineEndsAndAByteOrderMarkCost) {
+  const std::string mark = "\uFEFF";
+  const struct {
+    std::string text, found, cost;
+    Texts parts;  // as Unix has them
+  } cases[] = {
+      {"ab\r\ncd\r\n",
+       "ends 2 lines with \\r\\n",
+       "\\r, 25.0 % of the text and a character of the vocabulary",
+       {"ab\ncd", "\n"}},
+      {"ab\rcd\r", "ends 2 lines with \\r", "\\r, a character of the vocabulary", {"ab\ncd", "\n"}},
+      {mark + "ab\n",
+       "begins with a byte order mark",
+       "U+FEFF, a character of the vocabulary",
+       {"ab", "\n"}},
+      {mark + "ab\r\nc\r",
+       "ends 1 line with \\r\\n and 1 line with \\r, and begins with a byte "
+       "order mark",
+       "\\r and U+FEFF, 28.6 % of the text and 2 characters of the vocabulary",
+       {"ab\nc", "\n"}}};
+  for (const auto& [text, found, cost, parts] : cases) {
+    const Corpus replaced = load(text), kept = load(text, {.unix_newlines = false});
+    EXPECT_EQ(texts(replaced), parts);
+    EXPECT_EQ(text_of(kept, kept.train) + text_of(kept, kept.validation), text);
+    std::string read = found;
+    if (const auto line = read.find(", and"); line != read.npos) read.insert(line, ", read as \\n");
+    read += found.ends_with("mark") ? ", left out" : ", read as \\n";
+    EXPECT_EQ(replaced.newlines_note,
+              replaced.name + " " + read + "; `newlines` keep would add " + cost);
+    EXPECT_EQ(
+        kept.newlines_note,
+        kept.name + " " + found + ", kept as they are; `newlines` unix would leave out " + cost);
+    EXPECT_TRUE(replaced.newlines_replaced && !kept.newlines_replaced);
   }
   EXPECT_EQ(load("ab\ncd\n").newlines_note, "");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 
 #include "autograd/base/error.h"
 #include "autograd/base/text.h"
@@ -13,14 +14,15 @@
 namespace headcount {
 namespace {
 
-TEST(Characters, ReadsLineEndsAsUnixHasThemOrKeepsThem) {
-  const std::string text = "\r\na\r\n\rb\r\r\n\n\r";
+TEST(Characters, ReadsLineEndsAndAByteOrderMarkAsUnixHasThemOrKeepsThem) {
+  const std::string mark = "\uFEFF", text = mark + "\r\na\r\n\rb" + mark + "\r\r\n\n\r";
   for (const auto& [unix_newlines, read] :
-       {std::pair(true, "\na\n\rb\r\n\n\r"), std::pair(false, text.c_str())}) {
+       {std::pair(true, "\na\n\nb" + mark + "\n\n\n\n"), std::pair(false, text)}) {
     const Characters characters = read_characters(text, "x", unix_newlines);
     EXPECT_EQ(encode_utf8(std::u32string(characters.points.begin(), characters.points.end())),
               read);
-    EXPECT_EQ(characters.line_ends, 3);
+    const auto& [pairs, returns, marks] = characters.foreign;
+    EXPECT_EQ(std::tuple(pairs, returns, marks), std::tuple(3, 3, 1));
   }
 }
 
