@@ -21,21 +21,30 @@ void check_context(Index tokens, Index context) {
 void resize(Batch& batch, Index sequences, Index length) {
   batch.sequences = sequences;
   batch.length = length;
+  batch.tokens = 0;
   const auto tokens = static_cast<std::size_t>((Count(sequences) * length).index());
   batch.inputs.resize(tokens);
   batch.targets.resize(tokens);
 }
 
-/// Copies the window that begins at `start` into row `row`. Targets from `end` on are not counted.
+/// Position up to which the targets of window number `window` are counted.
+Index end_of(std::span<const Index> windows, Index window, Index tokens) {
+  return window + 1 < std::ssize(windows) ? windows[window + 1] : tokens - 1;
+}
+
+/// Copies the window that begins at `start` into row `row`. Targets after `end` are not counted.
 void copy_window(std::span<const std::int32_t> tokens, Index start, Index end, Index row,
                  const TextMarks& marks, Batch& batch) {
   const auto first = tokens.begin() + start;
   const Index offset = row * batch.length;
-  std::copy_n(first, batch.length, batch.inputs.begin() + offset);
-  const auto targets = batch.targets.begin() + offset;
-  std::copy_n(first + 1, batch.length, targets);
   const Index counted = std::min(batch.length, end - start);
+  const Index read = marks.one_document ? counted : batch.length;
+  const auto inputs = batch.inputs.begin() + offset, targets = batch.targets.begin() + offset;
+  std::copy_n(first, read, inputs);
+  std::fill(inputs + read, inputs + batch.length, 0);
+  std::copy_n(first + 1, counted, targets);
   std::fill(targets + counted, targets + batch.length, kNoTarget);
+  batch.tokens += read;
   if (!marks.only_answers) return;
   for (Index i = 0; i < counted; ++i) {
     const Index position = start + 1 + i;
@@ -57,13 +66,16 @@ Index counted(std::span<const std::int32_t> targets) {
 void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, Index batch,
                     Index context, Batch& out, const TextMarks& marks) {
   const Index size = std::ssize(tokens);
-  check_context(size, context);
+  if (!marks.one_document) check_context(size, context);
   resize(out, batch, context);
   const auto fits = std::ranges::lower_bound(marks.starts, size - context);
-  const Index starts = marks.starts.empty() ? size - context : fits - marks.starts.begin();
+  const Index starts = marks.one_document     ? std::ssize(marks.starts)
+                       : marks.starts.empty() ? size - context
+                                              : fits - marks.starts.begin();
   for (Index row = 0; row < batch; ++row) {
     const auto drawn = static_cast<Index>(random_below(key, row, starts));
-    copy_window(tokens, marks.starts.empty() ? drawn : marks.starts[drawn], size, row, marks, out);
+    copy_window(tokens, marks.starts.empty() ? drawn : marks.starts[drawn],
+                marks.one_document ? end_of(marks.starts, drawn, size) : size, row, marks, out);
   }
 }
 
@@ -81,22 +93,28 @@ std::vector<Index> evaluation_windows(Index tokens, Index context, std::span<con
   return windows;
 }
 
+Index longest_window(std::span<const Index> windows, Index tokens) {
+  Index longest = 0;
+  for (Index window = 0; window < std::ssize(windows); ++window)
+    longest = std::max(longest, end_of(windows, window, tokens) - windows[window]);
+  return longest;
+}
+
 void evaluation_window_batch(std::span<const std::int32_t> tokens, std::span<const Index> windows,
                              Index first_window, Index max_windows, Index context, Batch& out,
                              const TextMarks& marks) {
-  const Index count = std::ssize(windows), targets = std::ssize(tokens) - 1;
-  Index full = first_window;
-  while (full < std::min(count, first_window + max_windows) && windows[full] + context <= targets)
-    ++full;
-  if (full > first_window) {
-    resize(out, full - first_window, context);
-  } else {
-    resize(out, 1, targets - windows[first_window]);
-  }
-  for (Index row = 0; row < out.sequences; ++row) {
-    const Index window = first_window + row;
-    const Index end = window + 1 < count ? windows[window + 1] : targets;
-    copy_window(tokens, windows[window], end, row, marks, out);
+  const Index size = std::ssize(tokens);
+  const Index last = std::min(std::ssize(windows), first_window + max_windows);
+  const auto length = [&](Index window) {
+    const Index end = marks.one_document ? end_of(windows, window, size) : size - 1;
+    return std::min(context, end - windows[window]);
+  };
+  Index next = first_window + 1;
+  while (next < last && length(next) == length(first_window)) ++next;
+  resize(out, next - first_window, length(first_window));
+  for (Index window = first_window; window < next; ++window) {
+    copy_window(tokens, windows[window], end_of(windows, window, size), window - first_window,
+                marks, out);
   }
 }
 

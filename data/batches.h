@@ -28,6 +28,10 @@ struct TextMarks {
   /// [vocabulary]: direction in which a question asks that is this token, below kMostDirections; -1
   /// for any other token. Empty if questions have no directions.
   std::span<const Index> directions = {};
+  /// A window holds one document, or a slice of one: its targets end at the next of `starts`, at
+  /// which the next document begins. The rest of the window is padding, which the loss does not
+  /// count and no earlier token reads.
+  bool one_document = false;
 };
 
 /// Token that a model has to predict at `position` of `tokens`, from the tokens before it.
@@ -45,12 +49,14 @@ struct Batch {
                                       ///< kNoTarget where the loss does not count it
   Index sequences = 0;
   Index length = 0;
+  Index tokens = 0;  ///< inputs that are no padding
 };
 
 /// Fills `out` with `batch` windows of `context` tokens and their targets, each at a start drawn
 /// uniformly from 0 .. tokens - context - 1, or from `marks.starts` if given. Window i is a pure
 /// function of i and `key`, whose step is the number of the batch. Throws DataError for a text
-/// shorter than context + 1 tokens.
+/// shorter than context + 1 tokens. With `marks.one_document`, `marks.starts` are windows as
+/// `evaluation_windows` returns them, none of them longer than `context`.
 void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, Index batch,
                     Index context, Batch& out, const TextMarks& marks = {});
 
@@ -60,10 +66,15 @@ void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, 
 std::vector<Index> evaluation_windows(Index tokens, Index context,
                                       std::span<const Index> starts = {});
 
+/// Length in tokens of the longest of `windows`, which are those of `evaluation_windows`: the
+/// distance to the next one, or of the last one to the end of the text.
+Index longest_window(std::span<const Index> windows, Index tokens);
+
 /// Fills `out` with up to `max_windows` windows, the first of which starts at position
 /// windows[first_window]. Targets of the next window are not counted in this one. Windows are
-/// `context` tokens long; a window that reaches the end of the text earlier is shorter and fills a
-/// batch alone, so advance by out.sequences:
+/// `context` tokens long, those of one document as long as it, and shorter at the end of the text.
+/// Windows of another length than the first are left for the next batch, so advance by
+/// out.sequences:
 ///
 ///     for (Index w = 0; w < windows.size(); w += batch.sequences)
 ///       evaluation_window_batch(tokens, windows, w, 8, context, batch);

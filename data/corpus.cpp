@@ -13,11 +13,12 @@ namespace headcount {
 
 namespace {
 
-/// Cuts off what follows the first `size` characters of `part`, and returns it.
-TextPart cut_off(TextPart& part, Index size) {
-  size = std::min(size, std::ssize(part.tokens));
-  TextPart rest = part.slice(size, std::ssize(part.tokens));
-  part.tokens.resize(size);
+/// Cuts off what follows the first `size` characters of a part of `corpus`, and returns it.
+TextPart cut_off(const Corpus& corpus, TextPart& part, Index size) {
+  const Index all = std::ssize(part.tokens);
+  size = std::min(size, all);
+  TextPart rest = part.slice(size, all);
+  part.tokens.resize(std::min(all, size + corpus.shared_tokens()));
   if (!part.distances.empty()) part.distances.resize(size);
   std::erase_if(part.starts, [size](Index start) { return start >= size; });
   return rest;
@@ -28,15 +29,36 @@ Index end_of_training(Index characters, const CorpusOptions& options) {
   return static_cast<Index>((1.0 - options.validation_fraction) * static_cast<double>(characters));
 }
 
-/// Splits off the validation part from character `cut` on.
+/// Splits off the validation part from character `cut` on, or from the start of the story or
+/// document nearest to it.
 void split(Corpus& corpus, Index cut) {
   const Index size = std::ssize(corpus.train.tokens);
+  const std::vector<Index>& starts = corpus.train.starts;
+  const auto distance = [aim = cut](Index start) { return std::abs(start - aim); };
+  if (starts.size() == 1) {
+    throw DataError(
+        "'{}' has one document, and a validation part needs another; use a longer text, or "
+        "`documents` lines or one",
+        corpus.name);
+  }
+  if (!starts.empty())
+    cut = *std::ranges::min_element(starts.begin() + 1, starts.end(), {}, distance);
   if (cut <= 0 || cut >= size) {
     throw DataError(
         "'{}' has {} characters, too few to split off a validation part; use a longer text",
         corpus.name, size);
   }
-  corpus.validation = cut_off(corpus.train, cut);
+  corpus.validation = cut_off(corpus, corpus.train, cut);
+}
+
+/// Shortens the validation part to its first `characters`, rounded up to whole stories or
+/// documents; 0: to all.
+void shorten_validation(Corpus& corpus, Index characters) {
+  TextPart& part = corpus.validation;
+  const auto start = std::ranges::lower_bound(part.starts, characters);
+  if (start != part.starts.end()) characters = *start;
+  if (characters > 0 && (part.starts.empty() || start != part.starts.end()))
+    cut_off(corpus, part, characters);
 }
 
 /// Replaces the characters of both parts by tokens of their vocabulary.
@@ -51,8 +73,9 @@ void number_characters(Corpus& corpus) {
       corpus.name);
 }
 
-/// Corpus::newlines_note of a corpus that has both parts; with `replaced`, read without them.
-std::string note_on(const ForeignNewlines& foreign, const Corpus& corpus, bool replaced) {
+/// Note on foreign newlines of a corpus that has both parts; with `replaced`, read without them.
+/// Empty if there are none.
+std::string newlines_note(const ForeignNewlines& foreign, const Corpus& corpus, bool replaced) {
   const auto both = [](const std::string& one, const char* between, const std::string& other) {
     return one + (one.empty() || other.empty() ? "" : between) + other;
   };
@@ -78,6 +101,20 @@ std::string note_on(const ForeignNewlines& foreign, const Corpus& corpus, bool r
          (replaced ? "; `newlines` keep would add "
                    : ", kept as they are; `newlines` unix would leave out ") +
          cost + (ends && mark ? "2 characters" : "a character") + " of the vocabulary";
+}
+
+/// Note on the documents of both parts.
+std::string documents_note(const Corpus& corpus) {
+  Index longest = 0;
+  for (const TextPart* const part : {&corpus.train, &corpus.validation}) {
+    if (!part->starts.empty())
+      longest = std::max(longest, longest_window(part->starts, std::ssize(part->tokens)));
+  }
+  return formatted(
+      "%s is %td documents of up to %td characters, their ends included; a window holds one, and "
+      "`context` %td has room for each",
+      corpus.name.c_str(), std::ssize(corpus.train.starts) + std::ssize(corpus.validation.starts),
+      longest, longest);
 }
 
 }  // namespace
@@ -128,17 +165,9 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
       corpus.directions.push_back(built_in.direction(symbol, own));
   }
 
-  const Index cut = end_of_training(std::ssize(train.tokens), options);
-  const auto distance = [cut](Index start) { return std::abs(start - cut); };
-  split(corpus,
-        *std::ranges::min_element(train.starts.begin() + 1, train.starts.end(), {}, distance));
-  TextPart& validation = corpus.validation;
-  if (options.validation_characters > 0) {
-    // The last validation story is the one that completes the characters wanted.
-    const auto end = std::ranges::lower_bound(
-        validation.starts.begin() + 1, validation.starts.end(), options.validation_characters);
-    if (end != validation.starts.end()) cut_off(validation, *end);
-  }
+  split(corpus, end_of_training(std::ssize(train.tokens), options));
+  const TextPart& validation = corpus.validation;
+  shorten_validation(corpus, options.validation_characters);
   Baselines right;
   double floor = 0;
   for (const Story& story :
@@ -154,29 +183,38 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
   return corpus;
 }
 
+TextPart text_part(Characters text, Documents documents, const std::string& source) {
+  if (documents == Documents::one) return {std::move(text.points), {}, {}};
+  DividedText divided = divide(text.points, documents);
+  if (divided.starts.empty()) throw DataError("'{}' has blank lines only; name a text", source);
+  return {std::move(divided.points), {}, std::move(divided.starts)};
+}
+
 Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions& options,
                    std::optional<Characters> validation) {
   Corpus corpus;
   corpus.name = name;
-  corpus.sha256 = std::move(text.sha256);
-  corpus.train.tokens = std::move(text.points);
+  corpus.documents = options.documents;
+  corpus.sha256 = text.sha256;
   ForeignNewlines foreign = text.foreign;
   if (validation) {
     corpus.sha256 += "+" + validation->sha256;
-    corpus.validation.tokens = std::move(validation->points);
-    foreign.pairs += validation->foreign.pairs;
-    foreign.returns += validation->foreign.returns;
-    foreign.marks += validation->foreign.marks;
+    foreign += validation->foreign;
+    corpus.validation = text_part(std::move(*validation), options.documents, options.validation);
   }
+  corpus.train = text_part(std::move(text), options.documents, name);
   number_characters(corpus);
-  corpus.newlines_note = note_on(foreign, corpus, options.unix_newlines);
-  corpus.newlines_replaced = options.unix_newlines && !corpus.newlines_note.empty();
+  std::string newlines = newlines_note(foreign, corpus, options.unix_newlines);
+  if (!newlines.empty()) corpus.notes.push_back(std::move(newlines));
+  corpus.newlines_replaced = options.unix_newlines && !corpus.notes.empty();
+  if (corpus.documents != Documents::one) corpus.notes.push_back(documents_note(corpus));
   if (!validation) split(corpus, end_of_training(std::ssize(corpus.train.tokens), options));
-  if (options.validation_characters > 0) cut_off(corpus.validation, options.validation_characters);
+  shorten_validation(corpus, options.validation_characters);
   return corpus;
 }
 
 void require_longer(const Corpus& corpus, Index context) {
+  if (corpus.documents != Documents::one) return;
   for (const auto& [name, part] :
        {std::pair("training", &corpus.train), std::pair("validation", &corpus.validation)}) {
     if (std::ssize(part->tokens) > context) continue;
@@ -191,7 +229,7 @@ void keep_for_tuning(Corpus& corpus, Index characters) {
   const auto after = std::ranges::lower_bound(corpus.train.starts, characters);
   // Otherwise there are no stories, or the last one alone is that long.
   const Index cut = after != corpus.train.starts.end() ? *after : characters;
-  TextPart rest = cut_off(corpus.train, cut);
+  TextPart rest = cut_off(corpus, corpus.train, cut);
   corpus.tuning = std::exchange(corpus.train, std::move(rest));
 }
 
@@ -221,8 +259,9 @@ TextPart passage(const Corpus& corpus, Index number, Index length) {
   const TextPart& part = corpus.validation;
   const std::vector<Index>& starts = part.starts;
   const Index begin = starts.empty() ? (number - 1) * length : starts[number - 1];
-  const Index end = number < std::ssize(starts) ? starts[number] : std::ssize(part.tokens);
-  return part.slice(begin, std::min(end, begin + length));
+  const Index size = std::ssize(part.tokens);
+  const Index end = number < std::ssize(starts) ? starts[number] + corpus.shared_tokens() : size;
+  return part.slice(begin, std::min({end, begin + length, size}));
 }
 
 namespace {

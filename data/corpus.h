@@ -8,15 +8,18 @@
 #include "autograd/base/real.h"
 #include "data/batches.h"
 #include "data/built_in.h"
+#include "data/documents.h"
 #include "data/vocabulary.h"
 
 namespace headcount {
 
-/// Part of a corpus. Of a file it has tokens only; of a built-in corpus, TextMarks, too.
+/// Part of a corpus. Of a file it has tokens only; of documents, starts, too; of a built-in corpus,
+/// TextMarks. Of two parts that follow each other, the "\n" that begins the second's first document
+/// is also the last token of the first: it ends the document before.
 struct TextPart {
   std::vector<std::int32_t> tokens;     ///< [characters]
   std::vector<std::int32_t> distances;  ///< [characters]: see TextMarks
-  std::vector<Index> starts;            ///< positions at which stories begin
+  std::vector<Index> starts;            ///< positions at which stories, or documents, begin
 
   /// Its characters in the half-open range [begin, end).
   TextPart slice(Index begin, Index end) const;
@@ -32,10 +35,11 @@ struct Corpus {
   TextPart train, validation;
   TextPart tuning;  ///< cut off `train` by keep_for_tuning, or empty
 
-  /// Line on ForeignNewlines in the text and what they cost, whose settings stand between
-  /// backquotes; empty if there are none.
-  std::string newlines_note;
+  /// Lines for the user of the text, whose settings stand between backquotes: on ForeignNewlines
+  /// and what they cost, if there are any, and on documents.
+  std::vector<std::string> notes;
   bool newlines_replaced = false;  ///< some were read as "\n", or left out
+  Documents documents = Documents::one;
 
   // Built-in corpora only.
 
@@ -53,16 +57,19 @@ struct Corpus {
   /// Returns true if each story fits into `context` tokens. A longer story is cut into windows, and
   /// the model reads each window without the earlier ones.
   bool stories_fit(Index context) const { return longest_story <= context; }
+  /// Tokens that two parts which follow each other have both: see TextPart.
+  Index shared_tokens() const { return documents == Documents::one ? 0 : 1; }
   /// Word for the items over which the loss is a mean.
   const char* unit() const { return only_answers ? "answer" : "character"; }
   /// Marks of a part of this corpus.
   TextMarks marks(const TextPart& part) const {
-    return {part.distances, part.starts, only_answers, hidden_answers, directions};
+    return {part.distances, part.starts, only_answers,
+            hidden_answers, directions,  documents != Documents::one};
   }
 };
 
-/// Options of `load_corpus`. The first three have an effect on built-in corpora only, the last two
-/// on files only.
+/// Options of `load_corpus`. The first three have an effect on built-in corpora only, the last
+/// three on files only.
 struct CorpusOptions {
   std::uint64_t seed = 1;
   /// Least length of the text, which ends with a story; 0: BuiltInCorpus::characters.
@@ -70,10 +77,11 @@ struct CorpusOptions {
   Given own{corpus_settings()};      ///< settings of built-in corpora
   double validation_fraction = 0.1;  ///< share of the characters
   /// Number of characters at the beginning of the validation part that are kept, rounded up to
-  /// whole stories of a built-in corpus; 0: all.
+  /// whole stories or documents; 0: all.
   Index validation_characters = 0;
   std::string validation = {};  ///< file that is the validation part; empty: the end of the text
   bool unix_newlines = true;    ///< see read_characters
+  Documents documents = Documents::one;
 
   /// `own` with the defaults of `built_in`.
   Given own_of(const BuiltInCorpus& built_in) const {
@@ -81,12 +89,17 @@ struct CorpusOptions {
   }
 };
 
+/// Part of a corpus of the characters of a text, not numbered yet. Throws DataError that names
+/// `source` if all its lines are blank and it is to be divided into documents.
+TextPart text_part(Characters text, Documents documents, const std::string& source);
+
 /// Built-in corpus, cut into its parts where the story nearest to the validation fraction ends.
 Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options);
 
 /// Corpus of a user's text, split as in nanoGPT: the first int((1 - validation_fraction) *
-/// characters) characters are for training; all, if there is a second text for validation. Throws
-/// DataError for fewer than two different characters, and when a part would be empty.
+/// characters) characters are for training, or the documents that end nearest to there; all, if
+/// there is a second text for validation. Throws DataError for fewer than two different characters,
+/// and when a part would be empty.
 Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions& options = {},
                    std::optional<Characters> validation = {});
 
@@ -95,19 +108,21 @@ Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions
 /// does.
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
 
-/// Throws DataError if a part of the text is not longer than `context` tokens.
+/// Throws DataError if a part of the text is not longer than `context` tokens, unless windows are
+/// as long as its documents.
 void require_longer(const Corpus& corpus, Index context);
 
 /// Moves the first `characters` characters of the training part to `corpus.tuning`, far from the
-/// validation part; of a built-in corpus a few more, so that the training part begins with a story.
+/// validation part; a few more, so that the training part begins with a story or document if it has
+/// any.
 void keep_for_tuning(Corpus& corpus, Index characters);
 
 /// Gives `corpus` the vocabulary of a model, so that tokens mean the same characters in both.
 /// Throws DataError that names the characters which `vocabulary` lacks.
 void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary);
 
-/// Number of passages of up to `length` tokens in the validation part. In a built-in corpus a
-/// passage is one story, cut at `length`; in a file, passages are consecutive stretches.
+/// Number of passages of up to `length` tokens in the validation part. A passage is one story or
+/// document, cut at `length`; of a text without any, passages are consecutive stretches.
 Index passages(const Corpus& corpus, Index length);
 
 /// Passage number `number`, 1 .. passages(corpus, length).

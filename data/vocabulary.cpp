@@ -93,6 +93,13 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   return encode_utf8(text);
 }
 
+ForeignNewlines& ForeignNewlines::operator+=(const ForeignNewlines& other) {
+  pairs += other.pairs;
+  returns += other.returns;
+  marks += other.marks;
+  return *this;
+}
+
 Characters read_characters(std::string_view bytes, const std::string& source, bool unix_newlines) {
   require_utf8(bytes, source);
   Characters text;

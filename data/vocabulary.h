@@ -16,6 +16,8 @@ struct ForeignNewlines {
   Index pairs = 0;    ///< "\r\n"
   Index returns = 0;  ///< "\r" before another character, a line end of old Macs
   Index marks = 0;    ///< byte order marks, U+FEFF, at the beginning
+
+  ForeignNewlines& operator+=(const ForeignNewlines& other);
 };
 
 /// A UTF-8 text as characters: Unicode code points.

@@ -16,6 +16,8 @@ constexpr Named<Decay> kDecays[] = {{"cosine", Decay::cosine},
                                     {"constant", Decay::constant},
                                     {"wsd", Decay::wsd}};
 constexpr Named<bool> kNewlines[] = {{"keep", false}, {"unix", true}};
+constexpr Named<Documents> kDocuments[] = {
+    {"one", Documents::one}, {"lines", Documents::lines}, {"paragraphs", Documents::paragraphs}};
 
 // Settings of TrainSettings, in the order of config.json.
 template <class Settings, class Visit>
@@ -129,6 +131,13 @@ void visit_text(Options& options, const Visit& visit) {
          "are, unix: read as \\n, without the mark",
          kNewlines, "unix", Traits{.scope = Scope::data}},
         kNewlines);
+  visit(
+      options.documents,
+      {"documents",
+       "what a text file is made of, and a training window never leaves: one document; lines, each "
+       "a document; or paragraphs, between blank lines. Samples begin and end as documents do",
+       kDocuments, "one", Traits{.quiet = true, .scope = Scope::data}},
+      kDocuments);
 }
 
 struct WriteMembers {
@@ -250,7 +259,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
   visit_run(own, WriteMembers{all});
   visit_text(options.corpus, WriteMembers{all});
   if (find_built_in(own.data) != nullptr) {  // which is no file
-    for (const char* name : {"validation", "newlines"}) all.erase(name);
+    for (const char* name : {"validation", "newlines", "documents"}) all.erase(name);
   }
   all.update(options.optimizer.values());
   if (const BuiltInCorpus* const built_in = find_built_in(own.data)) {

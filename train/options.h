@@ -57,8 +57,6 @@ struct TrainOptions : TrainSettings {
   ModelPlan model;
   CorpusOptions corpus;
   OptimizerPlan optimizer;
-
-  std::int64_t tokens_per_step() const { return std::int64_t{batch} * accumulate * model->context; }
 };
 
 /// Settings of a training run, including those of its model, its text and its optimizer.

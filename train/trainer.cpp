@@ -67,9 +67,12 @@ Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
       windows_(marks.starts.empty()
                    ? std::vector<Index>()
                    : evaluation_windows(std::ssize(tokens), options.model->context, marks.starts)),
-      marks_{marks.distances, windows_, marks.only_answers, marks.hidden_answers},
+      length_(marks.one_document ? longest_window(windows_, std::ssize(tokens))
+                                 : options.model->context),
+      marks_(marks),
       reducer_(ranks, model.parameters(), shard_count(options), options.accumulate),
       steps_done_(steps_done) {
+  marks_.starts = windows_;
   model.parameters().set_precision(options.precision);
 }
 
@@ -85,7 +88,7 @@ StepResult Trainer::step() {
   result.learning_rate = options_.schedule().at(steps_done_);
   reducer_.begin_step();
   try {
-    for (Index pass = 0; pass < options_.accumulate; ++pass) run_pass(pass);
+    for (Index pass = 0; pass < options_.accumulate; ++pass) result.tokens += run_pass(pass);
   } catch (const NonFiniteError& error) {
     throw DivergedError(std::string(error.what()) + ",", result.step, options_, steps_done_);
   }
@@ -109,13 +112,13 @@ StepResult Trainer::step() {
   return result;
 }
 
-// One batch: forward and backward of this rank's shards.
-void Trainer::run_pass(Index pass) {
+// One batch: forward and backward of this rank's shards. Returns the number of tokens of the batch.
+Index Trainer::run_pass(Index pass) {
   const auto draw = static_cast<std::uint32_t>(steps_done_ * options_.accumulate + pass);
   {
     const StepPart part(profile_, &TrainingProfile::batch_seconds);
     sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
-                   options_.model->context, batch_, marks_);
+                   length_, batch_, marks_);
   }
   const Part own = reducer_.own();
   const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
@@ -126,6 +129,7 @@ void Trainer::run_pass(Index pass) {
                       run_shard(shard, draw, *tapes_[static_cast<std::size_t>(thread)]));
   };
   parallel_tasks(own.size(), side_by_side, run, reducer_.shards());
+  return batch_.tokens;
 }
 
 void Trainer::make_tapes(Index count) {

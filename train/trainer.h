@@ -38,6 +38,7 @@ struct StepResult {
   double loss = 0;  ///< mean of the batch before the update, nats per character
   double learning_rate = 0;
   double gradient_norm = 0;  ///< before clipping
+  Index tokens = 0;          ///< read, without padding
   std::size_t bytes = 0;     ///< held for steps, beside weights, their gradients and moments
 };
 
@@ -76,7 +77,7 @@ class Trainer {
   void trap_non_finite(bool on) { trap_ = on; }
 
  private:
-  void run_pass(Index pass);
+  Index run_pass(Index pass);
   void make_tapes(Index count);
   double run_shard(Index shard, std::uint32_t draw, Tape& tape);
 
@@ -85,7 +86,8 @@ class Trainer {
   Optimizer& optimizer_;
   TrainOptions options_;
   std::span<const std::int32_t> tokens_;
-  std::vector<Index> windows_;  // start positions, in a text of stories
+  std::vector<Index> windows_;  // start positions, in a text of stories or documents
+  Index length_;                // of a window, tokens
   TextMarks marks_;
   Reducer reducer_;
   std::vector<std::unique_ptr<Tape>> tapes_;  // one per thread that runs shards

@@ -50,6 +50,7 @@ struct Training {
       const StepResult result = trainer.step();
       const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
       outcome.training_seconds += seconds;
+      outcome.tokens += result.tokens;
       outcome.step_milliseconds.push_back(1e3 * seconds);
       complete(result);
     }
@@ -127,9 +128,8 @@ double TrainingOutcome::median_milliseconds() const {
   return step_milliseconds.empty() ? 0 : median(step_milliseconds);
 }
 
-double tokens_per_second(const TrainOptions& options, Index steps, double seconds) {
-  if (steps == 0) return 0;
-  return static_cast<double>(steps * options.tokens_per_step()) / seconds;
+double TrainingOutcome::tokens_per_second() const {
+  return tokens == 0 ? 0 : static_cast<double>(tokens) / training_seconds;
 }
 
 TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -66,13 +67,12 @@ struct TrainingOutcome {
   /// Step of the evaluation that showed that the run has learned (see TrainSettings::learned).
   std::optional<Index> learned_at;
   double training_seconds = 0;  ///< of whole steps: evaluations left out
+  std::int64_t tokens = 0;      ///< read in these steps
   std::vector<double> step_milliseconds;
 
   double median_milliseconds() const;  ///< 0 without a step
+  double tokens_per_second() const;    ///< 0 without a step
 };
-
-/// Characters per second of `steps` steps that took `seconds`; 0 without a step.
-double tokens_per_second(const TrainOptions& options, Index steps, double seconds);
 
 /// Trains `learner` to the end of `options`, or until `stop-after` ends the run or it has learned,
 /// from the position that `log` has: logs every step, evaluates and saves when it is due. Throws

@@ -67,6 +67,35 @@ TEST(SampleWindows, StartWhereverAWindowFitsOrAtStartsIfThereAreAny) {
   }
 }
 
+RC_GTEST_PROP(SampleWindows, OfDocumentsReadOneEachAndEndWithIt, ()) {
+  const auto context = *rc::gen::inRange<Index>(1, 12);
+  const auto size = *rc::gen::inRange<Index>(2, 60);
+  std::vector<Index> starts = {0};
+  while (starts.back() < size - 1)
+    starts.push_back(starts.back() + *rc::gen::inRange<Index>(1, 30));
+  starts.pop_back();
+  const std::vector<Index> windows = evaluation_windows(size, context, starts);
+  const Index length = longest_window(windows, size);
+  RC_ASSERT(length >= 1 && length <= context);
+  const TextMarks marks = {.starts = windows, .one_document = true};
+  Batch batch;
+  std::set<std::int32_t> targets;
+  for (RandomKey key = some_step; key.step < 100; ++key.step) {
+    sample_windows(count_up(size), key, 20, length, batch, marks);
+    for (Index i = 0; i < std::ssize(batch.inputs); ++i) {
+      const std::int32_t first = batch.inputs[i - i % length];
+      const auto next = std::ranges::upper_bound(windows, Index{first});
+      RC_ASSERT(next[-1] == first);
+      const Index at = first + i % length, end = next == windows.end() ? size - 1 : *next;
+      RC_ASSERT(batch.inputs[i] == (at < end ? at : 0));
+      RC_ASSERT(batch.targets[i] == (at < end ? at + 1 : kNoTarget));
+      if (at < end) targets.insert(batch.targets[i]);
+    }
+  }
+  RC_ASSERT(batch.tokens == counted(batch.targets));
+  RC_ASSERT(std::ssize(targets) == size - 1 && *targets.begin() == 1);
+}
+
 TEST(SampleWindows, NeedATargetForTheLastToken) {
   Batch batch;
   EXPECT_NO_THROW(sample_windows(count_up(65), some_step, 1, 64, batch));
@@ -90,6 +119,7 @@ RC_GTEST_PROP(EvaluationWindows, CountEachTargetOnceWhereverStoriesBegin, ()) {
   const auto context = *rc::gen::inRange<Index>(1, 12);
   const auto size = context + *rc::gen::inRange<Index>(1, 60);
   const auto most = *rc::gen::inRange<Index>(1, 6);
+  const TextMarks marks = {.one_document = *rc::gen::arbitrary<bool>()};
   std::vector<Index> starts = {0};
   while (starts.back() < size) starts.push_back(starts.back() + *rc::gen::inRange<Index>(1, 30));
   starts.pop_back();
@@ -98,11 +128,12 @@ RC_GTEST_PROP(EvaluationWindows, CountEachTargetOnceWhereverStoriesBegin, ()) {
   std::vector<std::int32_t> counted;
   Batch batch;
   for (Index window = 0; window < std::ssize(windows); window += batch.sequences) {
-    evaluation_window_batch(tokens, windows, window, most, context, batch);
+    evaluation_window_batch(tokens, windows, window, most, context, batch, marks);
     RC_ASSERT(batch.sequences >= 1 && batch.sequences <= most);
     RC_ASSERT(batch.length >= 1 && batch.length <= context);
     RC_ASSERT(std::ssize(batch.inputs) == batch.sequences * batch.length);
     for (Index i = 0; i < std::ssize(batch.targets); ++i) {
+      RC_ASSERT(batch.targets[i] != kNoTarget || !marks.one_document);  // which has no padding
       if (batch.targets[i] == kNoTarget) continue;
       RC_ASSERT(batch.targets[i] == batch.inputs[i] + 1);
       counted.push_back(batch.targets[i]);

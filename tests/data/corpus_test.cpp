@@ -113,14 +113,74 @@ TEST_F(CorpusFromFile, SaysWhatLineEndsAndAByteOrderMarkCost) {
     std::string read = found;
     if (const auto line = read.find(", and"); line != read.npos) read.insert(line, ", read as \\n");
     read += found.ends_with("mark") ? ", left out" : ", read as \\n";
-    EXPECT_EQ(replaced.newlines_note,
+    ASSERT_TRUE(replaced.notes.size() == 1 && kept.notes.size() == 1);
+    EXPECT_EQ(replaced.notes[0],
               replaced.name + " " + read + "; `newlines` keep would add " + cost);
-    EXPECT_EQ(
-        kept.newlines_note,
-        kept.name + " " + found + ", kept as they are; `newlines` unix would leave out " + cost);
+    EXPECT_EQ(kept.notes[0], kept.name + " " + found +
+                                 ", kept as they are; `newlines` unix would leave out " + cost);
     EXPECT_TRUE(replaced.newlines_replaced && !kept.newlines_replaced);
   }
-  EXPECT_EQ(load("ab\ncd\n").newlines_note, "");
+  EXPECT_TRUE(load("ab\ncd\n").notes.empty());
+}
+
+using Lines = std::vector<std::string>;
+
+// The documents of a part, without the "\n" before each.
+Lines documents(const Corpus& corpus, const TextPart& part) {
+  Lines all;
+  for (std::size_t i = 0; i < part.starts.size(); ++i) {
+    const Index end = i + 1 < part.starts.size() ? part.starts[i + 1] + 1 : std::ssize(part.tokens);
+    const std::string text = text_of(corpus, part.slice(part.starts[i], end));
+    EXPECT_EQ(text[0], '\n');
+    all.push_back(text.substr(1));
+  }
+  return all;
+}
+
+TEST_F(CorpusFromFile, OfDocumentsIsCutWhereOneEnds) {
+  const std::string text = "ab\n\n\nc d\n  \nef\ngh\n\nijklm";
+  const struct {
+    CorpusOptions options;
+    Lines train, validation;
+  } cases[] = {
+      {{.validation_fraction = 0.5, .documents = Documents::lines},
+       {"ab\n", "c d\n", "ef\n"},
+       {"gh\n", "ijklm\n"}},
+      {{.validation_fraction = 0.01, .documents = Documents::lines},
+       {"ab\n", "c d\n", "ef\n", "gh\n"},
+       {"ijklm\n"}},
+      {{.validation_fraction = 0.7, .validation_characters = 3, .documents = Documents::lines},
+       {"ab\n", "c d\n"},
+       {"ef\n"}},
+      {{.validation_fraction = 0.6, .documents = Documents::paragraphs},
+       {"ab\n\n", "c d\n\n"},
+       {"ef\ngh\n\n", "ijklm\n\n"}},
+      {{.validation = folder_.file("other", "\nf\n\n\ne\n"), .documents = Documents::paragraphs},
+       {"ab\n\n", "c d\n\n", "ef\ngh\n\n", "ijklm\n\n"},
+       {"f\n\n", "e\n\n"}}};
+  for (const auto& [options, train, validation] : cases) {
+    const Corpus corpus = load(text, options);
+    EXPECT_EQ(documents(corpus, corpus.train), train);
+    EXPECT_EQ(documents(corpus, corpus.validation), validation);
+    EXPECT_TRUE(corpus.marks(corpus.train).one_document);
+    EXPECT_NO_THROW(require_longer(corpus, 1000)) << "a window is no longer than a document";
+  }
+  Corpus corpus = load(text, cases[1].options);
+  EXPECT_EQ(corpus.notes,
+            Lines{corpus.name + " is 5 documents of up to 6 characters, their ends included; a "
+                                "window holds one, and `context` 6 has room for each"});
+  EXPECT_EQ(passages(corpus, 100), 1);
+  EXPECT_EQ(text_of(corpus, passage(corpus, 1, 100)), "\nijklm\n");
+  EXPECT_EQ(text_of(corpus, passage(corpus, 1, 4)), "\nijk");
+  keep_for_tuning(corpus, 4);
+  EXPECT_EQ(documents(corpus, corpus.tuning), Lines({"ab\n", "c d\n"}));
+  EXPECT_EQ(documents(corpus, corpus.train), Lines({"ef\n", "gh\n"}));
+}
+
+TEST_F(CorpusFromFile, OfDocumentsNeedsTwoOfThem) {
+  EXPECT_THROW(load("ab\ncd\n", {.documents = Documents::paragraphs}), DataError);
+  EXPECT_THROW(load("\n \n", {.documents = Documents::lines}), DataError);
+  EXPECT_NO_THROW(load("ab\ncd\n", {.documents = Documents::lines}));
 }
 
 TEST_F(CorpusFromFile, MayBeAPipe) {

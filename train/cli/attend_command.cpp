@@ -36,6 +36,7 @@ std::vector<std::int32_t> prompt_of(const CommandLine& line, const LoadedRun& ru
     constexpr Index kShown = 64;
     Corpus corpus = load_eval_text(line, run, std::clamp<Index>(context, 2, kShown), "text");
     tell("over " + corpus.name + "; --text names another text");
+    if (corpus.documents != Documents::one) return passage(corpus, 1, context).tokens;
     std::vector<std::int32_t>& tokens = corpus.validation.tokens;
     if (std::ssize(tokens) > context) tokens.pop_back();  // an evaluation takes two or more
     return std::move(tokens);

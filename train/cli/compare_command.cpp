@@ -321,7 +321,7 @@ int compare_command(const Call& call) {
   const ProgressMode progress = use_run_settings(flags);
 
   Corpus corpus = named_by("data", [&] { return load_training_corpus(common); });
-  tell(corpus.newlines_note);
+  for (const std::string& note : corpus.notes) tell(note);
   if (!flags.has("eval-every") && !stop_when_learned(common)) show_overfitting(corpus, common);
   ComparisonOptions options = read_comparison_options(flags, common, corpus);
   const ComparisonPlan planned = plan(common, std::move(options), std::move(corpus));

@@ -32,12 +32,9 @@ bool reads_unix_newlines(const LoadedRun& run) {
          run.vocabulary.symbols().find(U'\r') == std::u32string::npos;
 }
 
-// Tokens of a text, whose name in messages is `source`, in the vocabulary of the run.
-std::vector<std::int32_t> tokens_of(std::string_view bytes, const std::string& source,
-                                    const LoadedRun& run) {
-  Characters text = read_characters(bytes, source, reads_unix_newlines(run));
-  run.vocabulary.encode(text.points);
-  return std::move(text.points);
+// Characters of a text, whose name in messages is `source`, as the run reads them.
+Characters characters_of(std::string_view bytes, const std::string& source, const LoadedRun& run) {
+  return read_characters(bytes, source, reads_unix_newlines(run));
 }
 
 }  // namespace
@@ -45,7 +42,11 @@ std::vector<std::int32_t> tokens_of(std::string_view bytes, const std::string& s
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
                                       const LoadedRun& run) {
   if (text.empty()) throw UsageError("--{} is empty; give at least one character", flag);
-  return named_by(flag, [&] { return tokens_of(text, "the text", run); });
+  return named_by(flag, [&] {
+    Characters characters = characters_of(text, "the text", run);
+    run.vocabulary.encode(characters.points);
+    return std::move(characters.points);
+  });
 }
 
 void require_room(const std::string& flag, std::span<const std::int32_t> tokens,
@@ -56,14 +57,22 @@ void require_room(const std::string& flag, std::span<const std::int32_t> tokens,
                      tokens.size(), context, or_else);
 }
 
-std::string story_opening(const TrainOptions& options) {
-  const BuiltInCorpus* const built_in = find_built_in(options.data);
-  if (built_in == nullptr) return "";
-  const StoryGrammar write = built_in->writer(options.corpus.own_of(*built_in));
-  const std::string text = write(random_chooser({options.seed, random_stream("opening"), 0})).text;
+TextFrame text_frame(const std::optional<TrainOptions>& options, const Vocabulary& vocabulary) {
+  TextFrame frame{"", vocabulary.default_prompt(), {}};
+  if (!options) return frame;
+  const BuiltInCorpus* const built_in = find_built_in(options->data);
+  if (built_in == nullptr) {
+    frame.end = vocabulary.encode(end_of_document(options->corpus.documents));
+    return frame;
+  }
+  const StoryGrammar write = built_in->writer(options->corpus.own_of(*built_in));
+  const std::string text = write(random_chooser({options->seed, random_stream("opening"), 0})).text;
   const std::size_t end = text.find_first_of(" \n");
   // A line without words begins as any other text does.
-  return end == text.npos || text[end] == '\n' ? "" : text.substr(0, end);
+  if (end == text.npos || text[end] == '\n') return frame;
+  frame.opening = text.substr(0, end);
+  frame.prompt = vocabulary.encode(decode_utf8(frame.opening, "a story"));
+  return frame;
 }
 
 std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& rounding) {
@@ -83,13 +92,16 @@ std::string name_of(const std::string& text, bool limited, std::size_t character
 Corpus load_file(const std::string& path, const LoadedRun& run, Index characters) {
   Corpus corpus;
   std::vector<std::int32_t>& tokens = corpus.validation.tokens;
+  if (run.options) corpus.documents = run.options->corpus.documents;
   try {
-    tokens = tokens_of(read_file(path), path, run);
+    corpus.validation =
+        text_part(characters_of(read_file(path), path, run), corpus.documents, path);
+    run.vocabulary.encode(tokens);
   } catch (const DataError& error) {
     throw DataError("--data {}: {}", path, error.what());
   }
   const bool limited = characters > 0 && characters < std::ssize(tokens);
-  if (limited) tokens.resize(characters);
+  if (limited) corpus.validation = corpus.validation.first(characters);
   corpus.name = name_of(path, limited, tokens.size());
   if (tokens.size() < 2)
     throw DataError(

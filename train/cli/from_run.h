@@ -27,9 +27,17 @@ inline const Flag kAllowNonFinite = {
 /// precision that is slow here, and DataError for an unusable run.
 LoadedRun load_named_run(const Call& call);
 
-/// The first word of a story of the built-in text that a run trains on, whose model reads stories
-/// from their beginning; empty if the text is a file, or has lines without words.
-std::string story_opening(const TrainOptions& options);
+/// How texts of a run begin and end.
+struct TextFrame {
+  /// Printed and read first: the first word of a story of a built-in text, whose model reads
+  /// stories from their beginning. Empty if the text is a file, or has lines without words.
+  std::string opening;
+  std::vector<std::int32_t> prompt;  ///< tokens of the opening, or Vocabulary::default_prompt
+  /// Tokens that end a document, the last of which begins one; empty if the text has no documents.
+  std::vector<std::int32_t> end;
+};
+/// The frame of texts of a run with `options`; without them, of a checkpoint without its run.
+TextFrame text_frame(const std::optional<TrainOptions>& options, const Vocabulary& vocabulary);
 
 /// The text of a flag, at least one character, in the run's tokens. Throws UsageError and
 /// DataError, whose messages name the flag.

@@ -109,7 +109,7 @@ void RunProgress::tell_estimate(const StepResult& result, double training_second
   const double step = (training_seconds - first_seconds_) / (kMeasured - 1);
   // An evaluation runs forward only, a third of the products of a step.
   const double evaluation = step * static_cast<double>(std::ssize(corpus_.validation.tokens)) /
-                            static_cast<double>(options_.tokens_per_step()) / 3;
+                            static_cast<double>(result.tokens) / 3;
   const Index every = options_.eval_every;
   const Index evaluations =
       1 + (every > 0 ? (options_.steps - 1) / every - result.step / every : 0);
@@ -134,8 +134,7 @@ void RunProgress::show(const StepResult& result, double training_seconds) {
   const Index done = result.step - steps_before_;
   if (done > 0) {
     fields.push_back(eta_text(training_seconds, done, options_.steps - result.step));
-    fields.push_back(
-        formatted("%.0f tokens/s", tokens_per_second(options_, done, training_seconds)));
+    fields.push_back(formatted("%.0f tokens/s", static_cast<double>(tokens_) / training_seconds));
   }
   fields.push_back(formatted("lr %.2e", result.learning_rate));
   fields.push_back(formatted("grad %.3f", result.gradient_norm));
@@ -144,6 +143,7 @@ void RunProgress::show(const StepResult& result, double training_seconds) {
 
 void RunProgress::update(const StepResult& result, std::optional<double> validation_loss,
                          double training_seconds) {
+  tokens_ += result.tokens;
   if (validation_loss) {
     validation_loss_ = validation_loss;
     validation_step_ = result.step;

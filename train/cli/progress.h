@@ -77,6 +77,7 @@ class RunProgress {
   const TrainOptions& options_;
   const Corpus& corpus_;
   Index steps_before_;
+  Index tokens_ = 0;          // read in the steps since
   double first_seconds_ = 0;  // of the first step
   std::optional<double> validation_loss_;
   Index validation_step_ = 0;  // of validation_loss_

@@ -111,11 +111,16 @@ int sample_command(const Call& call) {
     return "does not apply to " + line.get("from") + ", whose attention is " + plan->attention +
            "; leave it out";
   });
-  const std::string begun =
-      line.has("prompt") || !run.options ? line.get("prompt") : story_opening(*run.options);
-  const std::vector<std::int32_t> prompt = line.has("prompt") || !begun.empty()
-                                               ? encode_flag("prompt", begun, run)
-                                               : run.vocabulary.default_prompt();
+  const TextFrame frame = text_frame(run.options, run.vocabulary);
+  const std::string begun = line.has("prompt") ? line.get("prompt") : frame.opening;
+  std::vector<std::int32_t> prompt = frame.prompt;
+  if (line.has("prompt")) {
+    prompt = encode_flag("prompt", begun, run);
+    // A document begins before its first character.
+    if (!frame.end.empty() && prompt.front() != frame.end.back())
+      prompt.insert(prompt.begin(), frame.end.back());
+  }
+  if (!frame.end.empty()) options.stops.push_back(frame.end);
   for (const std::string& stop : line.all("stop"))
     options.stops.push_back(encode_flag("stop", stop, run));
   if (!options.slide) require_room("prompt", prompt, run, " or choose --at-context slide");
@@ -127,10 +132,14 @@ int sample_command(const Call& call) {
         std::cout << std::exchange(before, "") << run.vocabulary.decode(std::span(&token, 1))
                   << std::flush;
       });
-  std::string text = stream ? "\n" : "";
+  // The end of a document ends its line.
+  const auto line_end = [&](const std::vector<std::int32_t>& tokens) {
+    return !frame.end.empty() && tokens.back() == frame.end.back() ? "" : "\n";
+  };
+  std::string text = stream ? line_end(result.texts.front()) : "";
   for (std::size_t i = 0; !stream && i < result.texts.size(); ++i)
     text += "--- " + std::to_string(i + 1) + "\n" + begun + run.vocabulary.decode(result.texts[i]) +
-            "\n";
+            line_end(result.texts[i]);
   const nlohmann::ordered_json json = json_of(result, run, options);
   print_result(call.format, json, json, text);
   const CacheRounding& rounding = options.decode.rounding;

@@ -39,19 +39,24 @@ SettingList train_settings() {
   return all;
 }
 
-std::string write_sample(const LanguageModel& model, const Corpus& corpus,
-                         const std::string& opening, std::uint64_t seed,
-                         const std::filesystem::path& path) {
+std::string write_sample(const LanguageModel& model, const TrainOptions& run,
+                         const Vocabulary& vocabulary, const std::filesystem::path& path) {
+  constexpr Index kDocuments = 8;
+  const TextFrame frame = text_frame(run, vocabulary);
   GenerationOptions options;
   options.sampling.temperature = kSampleTemperature;
-  options.sampling.seed = seed;
+  options.sampling.seed = run.seed;
   options.tokens = 300;
-  const Vocabulary& vocabulary = corpus.vocabulary;
-  const std::vector<std::int32_t> prompt = opening.empty()
-                                               ? vocabulary.default_prompt()
-                                               : vocabulary.encode(decode_utf8(opening, "a story"));
-  const auto texts = generate(model, prompt, options).texts;
-  const std::string text = opening + vocabulary.decode(texts.front());
+  if (!frame.end.empty()) {
+    options.stops = {frame.end};
+    options.decode.sequences = kDocuments;
+  }
+  std::string text = frame.opening;
+  for (const std::vector<std::int32_t>& sampled : generate(model, frame.prompt, options).texts) {
+    const bool cut = !frame.end.empty() && !is_stopped(sampled, options.stops);
+    text += vocabulary.decode(sampled) + (cut ? "\n" : "");
+  }
+  if (!frame.end.empty()) text.erase(text.find_last_not_of('\n') + 1);
   write_file_durably(path, text + "\n");
   return text;
 }
@@ -152,7 +157,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
         RunFolder::create(lock_for_new_run(out, earlier), options, corpus.sha256, command));
   }
   if (writes) {
-    tell(corpus.newlines_note);
+    for (const std::string& note : corpus.notes) tell(note);
     tell(folder->lost_metrics());
     tell(idle_ranks_note(options, ranks.size()));
     tell(longer_note(options, steps_before, state.step));
@@ -192,21 +197,19 @@ Json json_of(const Job& job, const TrainingOutcome& outcome, const TrainingProfi
   const Corpus& corpus = job.corpus;
   // Shards that are profiled run on one thread.
   const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
-  Json result = {
-      {"attention", options.model->attention},
-      {"params", job.learner.model->parameters().element_count()},
-      {"val_loss", outcome.validation.loss},
-      {"train_loss", outcome.last.loss},
-      {"steps", outcome.last.step},
-      {"tokens_per_second",
-       tokens_per_second(options, std::ssize(outcome.step_milliseconds), outcome.training_seconds)},
-      {"ms_per_step_median", outcome.median_milliseconds()},
-      {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(options.model))},
-      {"seed", options.seed},
-      {"threads", step_threads},
-      {"data_sha256", corpus.sha256},
-      {"val_accuracy", outcome.validation.accuracy},
-      {"run", job.folder->path().string()}};
+  Json result = {{"attention", options.model->attention},
+                 {"params", job.learner.model->parameters().element_count()},
+                 {"val_loss", outcome.validation.loss},
+                 {"train_loss", outcome.last.loss},
+                 {"steps", outcome.last.step},
+                 {"tokens_per_second", outcome.tokens_per_second()},
+                 {"ms_per_step_median", outcome.median_milliseconds()},
+                 {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(options.model))},
+                 {"seed", options.seed},
+                 {"threads", step_threads},
+                 {"data_sha256", corpus.sha256},
+                 {"val_accuracy", outcome.validation.accuracy},
+                 {"run", job.folder->path().string()}};
   FieldWriter io{result};
   io(Presence::known, "val_answer_accuracy", outcome.validation.answer_accuracy,
      "answers_by_direction", outcome.validation.answers_by_direction, "answer_baselines",
@@ -315,8 +318,7 @@ int train_command(const Call& call) {
   if (!writes) return 0;
   const std::filesystem::path sample_file = job.folder->sample(outcome.last.step);
   const std::string sample = or_resume(job, [&] {
-    return write_sample(*job.learner.model, job.corpus, story_opening(job.options),
-                        job.options.seed, sample_file);
+    return write_sample(*job.learner.model, job.options, job.corpus.vocabulary, sample_file);
   });
   const Json result = json_of(job, outcome, profile);
   return print_result(

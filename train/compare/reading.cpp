@@ -47,7 +47,8 @@ TextPart passage_to_read(const Corpus& corpus, Index number, Index context) {
                        number, corpus.name, count,
                        corpus.validation.starts.empty()
                            ? "stretches of " + std::to_string(length) + " characters"
-                           : "stories",
+                       : corpus.documents == Documents::one ? "stories"
+                                                            : "documents",
                        count);
   }
   return passage(corpus, number, length);

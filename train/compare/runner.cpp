@@ -146,8 +146,7 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
     result.tuning_loss =
         evaluate(*learner.model, corpus.tuning.tokens, {.marks = corpus.marks(corpus.tuning)}).loss;
   }
-  result.train_tokens_per_second = tokens_per_second(
-      run.options, std::ssize(outcome.step_milliseconds), outcome.training_seconds);
+  result.train_tokens_per_second = outcome.tokens_per_second();
   result.machine_seconds = clock.machine_seconds();
   result.version = version_text();
   result.machine = machine_text() + "; " + workers.text();

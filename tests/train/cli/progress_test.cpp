@@ -29,7 +29,8 @@ class RunProgressTest : public testing::Test {
       RunProgress progress(mode, options_, learner_, corpus_, before);
       Index step = before;
       for (const double all : seconds)
-        progress.update({.step = ++step, .loss = 1, .bytes = 3 << 19}, validation_, all);
+        progress.update({.step = ++step, .loss = 1, .tokens = 20, .bytes = 3 << 19}, validation_,
+                        all);
     }
     return testing::internal::GetCapturedStderr();
   }

@@ -109,9 +109,10 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
     throw DataError("there is no text '{}'; give one, or name a built-in one", options.data);
   const CorpusOptions& corpus = options.corpus;
   const std::string& name = built_in != nullptr ? options.data : own->get_ref<const std::string&>();
-  const std::string key = name + Json({corpus.own.values(), corpus.validation_characters,
-                                       corpus.validation_fraction, corpus.unix_newlines})
-                                     .dump();
+  const std::string key =
+      name + Json({corpus.own.values(), corpus.validation_characters, corpus.validation_fraction,
+                   corpus.unix_newlines, corpus.documents})
+                 .dump();
   std::shared_ptr<const Text> text = text_;
   if (text == nullptr || text->key != key) {
     text = std::make_shared<Text>(Text{
