@@ -1,30 +1,17 @@
 #include "autograd/arena.h"
 
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+
+#include "autograd/base/system.h"
 
 namespace headcount {
 
 namespace {
 
 constexpr std::uint64_t kSmallestBlock = 1 << 16;
-
-#ifdef __linux__
-constexpr std::size_t kHugePage = std::size_t{1} << 21;
-
-// Huge pages are faster to reach. The system may refuse them; small pages serve then.
-void ask_for_huge_pages(void* memory, std::size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
-#else
-constexpr std::size_t kHugePage = SIZE_MAX;
-
-void ask_for_huge_pages(void*, std::size_t) {}
-#endif
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t multiple = kAlignment) {
   return (bytes + multiple - 1) / multiple * multiple;

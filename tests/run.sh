@@ -7,17 +7,19 @@ cd "$(dirname "$0")/.."
 packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev
   librandom123-dev libutfcpp-dev libssl-dev libdnnl-dev libopenmpi-dev libgtest-dev librapidcheck-dev
   python3)
-build=(--target headcount_cli quick_tests)
-tests=(--label-exclude '^(slow|double|browser|page|install|client|bench)$')
-page=yes
+# Lists are never empty: the bash of macOS takes an empty one for an unset variable.
+build=(--preset release --target headcount_cli quick_tests)
+tests=(--preset release --label-exclude '^(slow|double|browser|page|install|client|bench)$')
+page=
 if [ "${1:-}" = --all ]; then
   shift
-  build=()
-  tests=()
+  build=(--preset release)
+  tests=(--preset release)
+  page=yes
   if [ "${1:-}" = --no-page ]; then
     shift
     page=
-    tests=(--label-exclude '^(page|browser)$')
+    tests+=(--label-exclude '^(page|browser)$')
   fi
   # Ubuntu has no browser in packages, and other versions of clang for WebAssembly: there the tests
   # of pages are skipped. What the page is built with, its own script installs.
@@ -31,14 +33,14 @@ if [ -n "${CI:-}" ]; then
 fi
 source train/install_packages.sh "${packages[@]}"
 
-options=()
+options=(-DHEADCOUNT_TESTS=ON)
 if [ -n "${CI:-}" ]; then options+=(-DHEADCOUNT_BENCHMARKS=ON -DHEADCOUNT_WERROR=ON); fi
-cmake --preset release -DHEADCOUNT_TESTS=ON "${options[@]}" >/dev/null
-cmake --build --preset release --parallel "$(nproc)" "${build[@]}"
-if [ ${#build[@]} -eq 0 ] && [ -n "$page" ]; then
+cmake --preset release "${options[@]}" >/dev/null
+cmake --build "${build[@]}" --parallel "$jobs"
+if [ -n "$page" ]; then
   train/page/build.sh || [ $? -eq 69 ] # its compiler is missing: the tests of the page are skipped
 fi
-ctest --preset release --parallel "$(nproc)" "${tests[@]}" "$@"
+ctest "${tests[@]}" --parallel "$jobs" "$@"
 
 # What a test lacked is in the line after "Skipped" or in its own "skipped: ...". CI has all packages.
 skipped=$(sed -n '/: Skipped$/{n;p}; /^skipped: /p' .build/release/Testing/Temporary/LastTest.log |

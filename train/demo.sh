@@ -9,7 +9,7 @@ source train/install_packages.sh \
 
 echo "building ..." >&2
 cmake --preset release -DHEADCOUNT_TESTS=OFF >/dev/null
-cmake --build --preset release --target headcount_cli lessons --parallel "$(nproc)" >/dev/null
+cmake --build --preset release --target headcount_cli lessons --parallel "$jobs" >/dev/null
 # The page that trains in a browser: beside the report, which then offers it.
 page=.build/page/headcount.html out=${DEMO_OUT:-runs/demo}
 if [ -e "$page" ]; then
@@ -19,7 +19,7 @@ fi
 echo "training five attentions until they have learned; after 3 seconds, ETA says how long" >&2
 .build/release/headcount compare --out "$out" "$@"
 if [ -e "$page" ]; then
-  echo "train and ask in a browser: $(realpath "$out")/headcount.html" >&2
+  echo "train and ask in a browser: $(cd "$out" && pwd)/headcount.html" >&2
 else
   echo "train and ask in a browser: train/page/build.sh makes $page" >&2
 fi

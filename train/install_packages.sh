@@ -1,5 +1,7 @@
 # Sourced by the scripts that build: installs the Debian packages named as arguments, as far
-# as they are missing; where there is no apt-get, says what is needed, for brew too, and goes on.
+# as they are missing; where there is no apt-get, says what is needed, for brew too, and goes on. Sets
+# `jobs`, the number of processors.
+jobs=$(nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 # Name in Homebrew of a Debian package; nothing for what macOS brings itself.
 brew_name() {

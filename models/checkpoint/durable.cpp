@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "autograd/base/system.h"
+
 namespace headcount {
 namespace {
 
@@ -37,7 +39,7 @@ int open_file(const fs::path& path, int flags) {
 
 void flush_file(const fs::path& path, int file) {
   try {
-    checked(path, "fsync", [&](std::size_t) { return ::fsync(file); });
+    checked(path, "fsync", [&](std::size_t) { return flush_to_disk(file); });
   } catch (const WriteError& error) {
     // Some network file systems cannot flush a folder, and need not: they store names at once.
     if (error.error_number() != EINVAL) throw;

@@ -1,7 +1,7 @@
 #include "autograd/arena.h"
 
 #include <gtest/gtest.h>
-#ifdef __GLIBC__
+#if defined(__GLIBC__) && !defined(HEADCOUNT_PORTABLE)
 #include <malloc.h>
 #endif
 
@@ -17,7 +17,7 @@ bool aligned(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % kAlignment == 0;
 }
 
-#ifdef __GLIBC__
+#if defined(__GLIBC__) && !defined(HEADCOUNT_PORTABLE)
 // Elsewhere, 0 bytes may be a null pointer, as memory that is exhausted is.
 TEST(AlignedMemory, OfNothingIsAskedForAsOneLine) {
   EXPECT_GE(malloc_usable_size(allocate_aligned(0).get()), kAlignment);

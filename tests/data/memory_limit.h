@@ -8,8 +8,9 @@
 #include <functional>
 #include <new>
 
-// Sanitizers map far more memory than they use, and no limit suits them.
-#ifndef HEADCOUNT_SANITIZED
+// Sanitizers map far more memory than they use, and no limit suits them. Other systems than Linux
+// heed no limit.
+#if defined(__linux__) && !defined(HEADCOUNT_SANITIZED)
 #define HEADCOUNT_MEMORY_LIMIT
 
 namespace headcount {

@@ -21,6 +21,8 @@
 
 #include "data/temporary_folder.h"
 
+extern "C" char** environ;  // in POSIX, but in no header of macOS
+
 namespace headcount {
 
 inline std::string file_contents(const std::filesystem::path& path) {

@@ -1,7 +1,6 @@
 #include "train/cli/progress.h"
 
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <iostream>
 #include <string_view>
 
+#include "autograd/base/system.h"
 #include "autograd/base/text.h"
 #include "train/cli/command_line.h"
 #include "train/statistics.h"
@@ -29,18 +29,6 @@ bool rewrites_in(ProgressMode mode) {
   const char* const type = std::getenv("TERM");
   const bool able = type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
   return able && isatty(STDERR_FILENO) == 1;
-}
-
-// Peak resident memory of this process, bytes.
-double peak_memory() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-#ifdef __APPLE__
-  constexpr double kUnit = 1;  // bytes
-#else
-  constexpr double kUnit = 1024;
-#endif
-  return static_cast<double>(usage.ru_maxrss) * kUnit;
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "train/cli/use_threads.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
 #include <future>
 #include <limits>
 
 #include "autograd/base/error.h"
+#include "autograd/base/system.h"
 #include "autograd/parallel.h"
 #include "train/threads.h"
 
@@ -18,15 +17,7 @@ namespace {
 // Eigen keeps temporaries of up to 128 KB on the stack.
 constexpr std::size_t kLeastStack = 512 << 10;
 
-std::size_t own_stack() {
-  pthread_attr_t attributes;
-  if (pthread_getattr_np(pthread_self(), &attributes) != 0)
-    return std::numeric_limits<std::size_t>::max();
-  std::size_t size = 0;
-  pthread_attr_getstacksize(&attributes, &size);
-  pthread_attr_destroy(&attributes);
-  return size;
-}
+std::size_t own_stack() { return stack_bytes().value_or(std::numeric_limits<std::size_t>::max()); }
 
 void check_stacks() {
   const std::size_t own = std::async(std::launch::async, own_stack).get();

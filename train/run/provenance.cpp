@@ -1,12 +1,11 @@
 #include "train/run/provenance.h"
 
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include <Eigen/Core>
-#include <fstream>
 #include <thread>
 
+#include "autograd/base/system.h"
 #include "autograd/base/text.h"
 #include "autograd/products.h"
 
@@ -31,19 +30,11 @@ std::string version_text() {
 }
 
 std::string machine_text() {
-  std::string processor = "unknown processor";
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (!line.starts_with("model name")) continue;
-    processor = line.substr(line.find(':') + 2);
-    break;
-  }
   utsname system{};
   uname(&system);
-  const double gigabytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                           static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e9;
-  return formatted("%s, %u processors, %.0f GB, %s %s", processor.c_str(),
-                   std::thread::hardware_concurrency(), gigabytes, system.sysname, system.release);
+  return formatted("%s, %u processors, %.0f GB, %s %s", processor_name().c_str(),
+                   std::thread::hardware_concurrency(), machine_memory() / 1e9, system.sysname,
+                   system.release);
 }
 
 }  // namespace headcount

@@ -36,17 +36,20 @@ TEST(IsThere, ToldApartFromWhatCannotBeLookedAt) {
 
 TEST(ReadFile, SaysWhyItGivesNothing) {
   const TemporaryFolder folder;
-  const std::string empty = folder.file("empty", ""), socket = folder.path() / "socket";
+  const std::string empty = folder.file("empty", "");
+  std::vector<std::pair<std::string, std::string>> cases = {
+      {"no/such.txt", "there is no file 'no/such.txt'; check the path"},
+      {".", "'.' is a folder; name a file in it"},
+      {empty, "'" + empty + "' is empty; name a file with text in it"}};
+#ifdef __linux__  // elsewhere, sockets have other messages and memory is no file
+  const std::string socket = folder.path() / "socket", unreadable = " cannot be read: ";
   ASSERT_EQ(mknod(socket.c_str(), S_IFSOCK | 0600, 0), 0);
-  for (const auto& [name, message] :
-       {std::pair<std::string, std::string>{"no/such.txt",
-                                            "there is no file 'no/such.txt'; check the path"},
-        {".", "'.' is a folder; name a file in it"},
-        {empty, "'" + empty + "' is empty; name a file with text in it"},
-        {socket,
-         "'" + socket + "' cannot be read: No such device or address; check its permissions"},
-        {"/proc/self/mem",
-         "'/proc/self/mem' cannot be read: Input/output error; check its permissions"}})
+  cases.emplace_back(
+      socket, "'" + socket + "'" + unreadable + "No such device or address; check its permissions");
+  cases.emplace_back("/proc/self/mem",
+                     "'/proc/self/mem'" + unreadable + "Input/output error; check its permissions");
+#endif
+  for (const auto& [name, message] : cases)
     EXPECT_EQ(message_of([&name = name] { read_file(name); }), message);
 }
 

@@ -62,7 +62,7 @@ constexpr const char* kCases = R"(
 2 + --out run --force --data run/metrics.jsonl => run/metrics.jsonl lies in --out run
 2 + --out= => --out is empty
 1 + --out text.txt/run => cannot write text.txt/run
-2 + --out /dev/full => --out /dev/full is a file
+2 + --out /dev/null => --out /dev/null is a file
 3 + --init nowhere => --init: 'nowhere' is no run folder and no checkpoint
 3 train --data talse => 'talse' is neither a file nor one of the built-in texts, tales
 3 train --resume run/checkpoints/step-3 => is a checkpoint, no run folder; name its run, or begin
@@ -252,7 +252,8 @@ TEST(BadInput, OfAFullDiskIsNamed) {
                  train);
   EXPECT_FALSE(folder.has("small/checkpoints/step-3"));
   folder.done("train --quiet --resume small");  // with room it goes on
-  EXPECT_EQ(folder.shell("headcount cost > /dev/full").exit_code, kRuntime);
+  if (std::filesystem::exists("/dev/full"))     // a device of Linux
+    EXPECT_EQ(folder.shell("headcount cost > /dev/full").exit_code, kRuntime);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // label: unsanitized
 // Outputs that are closed, broken, or lead to a terminal.
 #include <fcntl.h>
-#include <pty.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <regex>
@@ -50,9 +50,11 @@ TEST(BrokenPipe, StopsTrainingAfterAStepThatIsSaved) {
 // What a program writes to a terminal of 80 columns that is called `type`.
 std::string on_terminal(const TrainFolder& folder, const std::string& line, const char* type) {
   const winsize size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
-  int terminal = -1, open_end = -1;
-  char name[64] = "";
-  EXPECT_EQ(openpty(&terminal, &open_end, name, nullptr, &size), 0);
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  EXPECT_TRUE(grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+  const std::string name = ptsname(terminal);
+  const int open_end = open(name.c_str(), O_RDWR | O_NOCTTY);
+  EXPECT_EQ(ioctl(open_end, TIOCSWINSZ, &size), 0);
   setenv("TERM", type, 1);
   const pid_t child =
       start_process(HEADCOUNT_PROGRAM, words(line), folder.path(), folder / "out", name);
