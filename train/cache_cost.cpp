@@ -195,7 +195,7 @@ std::string short_name(const std::string& name) {
   return name.substr(0, kBegin) + "..." + name.substr(name.size() - kEnd);
 }
 
-// Columns of the table; for people, those with a heading.
+// Columns of the table, which must live as long; for people, those with a heading.
 std::vector<Column<CostRow>> cost_columns(const CostTable& q) {
   const auto layers = [](const CostRow& row) {
     return static_cast<double>(row.cache.layers.size());
@@ -233,10 +233,10 @@ std::vector<Column<CostRow>> cost_columns(const CostTable& q) {
   add("numbers/\ntoken", "cache_elements_per_token_per_layer", decimal_text,
       [=](const CostRow& row) { return json_number(row.cache.per_token() / layers(row)); });
   add("a token", "cache_bytes_per_token", binary_text,
-      [=](const CostRow& row) { return json_number(row.cache.bytes_per_token(q.rounding)); });
+      [&q](const CostRow& row) { return json_number(row.cache.bytes_per_token(q.rounding)); });
   for (const Index context : q.contexts)
     add("at " + context_text(context), "cache_bytes_at_" + std::to_string(context), binary_text,
-        [=](const CostRow& row) { return json_number(bytes_of(q, row.cache, context)); });
+        [&q, context](const CostRow& row) { return json_number(bytes_of(q, row.cache, context)); });
   const auto add_fits = [&](const std::string& heading, const std::string& key, auto of) {
     all.push_back({heading, key, [=](const CostRow& row) { return count_text(of(row.cache)); },
                    [=](const CostRow& row) {
@@ -246,10 +246,10 @@ std::vector<Column<CostRow>> cost_columns(const CostTable& q) {
   };
   if (q.memory) {
     add_fits("longest\ncontext", "longest_context",
-             [=](const ModelCache& cache) { return longest_context(q, cache); });
+             [&q](const ModelCache& cache) { return longest_context(q, cache); });
     for (const Index context : q.contexts)
       add_fits("sequences\nof " + context_text(context), "sequences_of_" + std::to_string(context),
-               [=](const ModelCache& cache) { return sequences_of(q, cache, context); });
+               [&q, context](const ModelCache& cache) { return sequences_of(q, cache, context); });
   }
   if (q.is_list)
     all.push_back({"source", "source", {}, [](const CostRow& row) { return row.source; }, true});
