@@ -266,6 +266,9 @@ CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
   const bool local = chunks || kind == "sliding_attention" || kind == "hybrid_sliding";
   const bool hybrid = kind.starts_with("hybrid");
   if (local || v4) layer.window = window_of(c, chunks ? "attention_chunk_size" : "sliding_window");
+  if (local && c.rule("every") != "sliding_attention" && !c.knows("use_sliding_window") &&
+      c.find("sliding_window") == nullptr && !chunks)
+    c.note("the file gives no sliding_window: layers that should have one count as full attention");
   const std::string window =
       layer.window == 0 ? ""
                         : (chunks ? "chunks of " : "window of ") + std::to_string(layer.window);

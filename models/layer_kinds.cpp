@@ -31,12 +31,12 @@ Index layer_count(const Configuration& c) {
 }
 
 // The kind that an entry of a list stands for: a name of a kind, or a letter or number that has a
-// meaning in that list ("*": all others).
+// meaning in that list ("else": all others).
 std::string kind_of(const Configuration& c, const std::string& key, const Json& entry,
                     const Json& meanings) {
   std::string kind = entry.is_string() ? entry.get<std::string>() : entry.dump();
   if (!entry.is_string() || kind.size() == 1) {
-    const auto meaning = meanings.find(meanings.contains(kind) ? kind : "*");
+    const auto meaning = meanings.find(meanings.contains(kind) ? kind : "else");
     if (meaning == meanings.end())
       throw DataError("'{}' has the entry {}, which stands for no known kind of layer", key,
                       headcount::quoted(kind));
@@ -67,7 +67,8 @@ std::optional<Kinds> listed_kinds(const Configuration& c, Index drafts) {
   for (const Json& row : model_type_table("lists_of_layers")) {  // key, meanings of numbers
     const auto key = row[0].get<std::string>();
     if (!only.empty() && key != only) continue;
-    auto kinds = kinds_in(c, key, row.size() > 1 ? row[1] : model_type_table("letters_of_kinds"));
+    const bool letters = key == "hybrid_override_pattern";
+    auto kinds = kinds_in(c, key, letters ? model_type_table("letters_of_kinds") : row[1]);
     if (!kinds) continue;
     if (c.find("num_hidden_layers") == nullptr) return kinds;
     const Index layers = layer_count(c), listed = std::ssize(*kinds);
@@ -81,12 +82,13 @@ std::optional<Kinds> listed_kinds(const Configuration& c, Index drafts) {
 // A cycle of kinds, as in "block_types", or groups of [cycle, times] of gpt_neo.
 std::optional<Kinds> cycled_kinds(const Configuration& c) {
   Json cycle = Json::array();
+  const Index layers = layer_count(c);
   if (const Json* const groups = c.list("attention_types")) {
     for (const Json& group : *groups) {
       if (!group.is_array() || group.size() != 2 || !group[0].is_array() ||
           !group[1].is_number_integer() || group[1] < 0 || group[1] > 1000)
         throw DataError("'attention_types' must be a list of [kinds, times]");
-      for (Index i = 0; i < group[1].get<Index>(); ++i)
+      for (Index i = 0; i < group[1].get<Index>() && std::ssize(cycle) < layers; ++i)
         cycle.insert(cycle.end(), group[0].begin(), group[0].end());
     }
   } else if (const Json* const blocks = c.list("block_types")) {
@@ -94,7 +96,7 @@ std::optional<Kinds> cycled_kinds(const Configuration& c) {
   }
   if (cycle.empty()) return {};
   Kinds kinds;
-  for (Index i = 0; i < layer_count(c); ++i)
+  for (Index i = 0; i < layers; ++i)
     kinds.push_back(
         kind_of(c, "block_types", cycle[static_cast<std::size_t>(i) % cycle.size()], {}));
   return kinds;
@@ -198,10 +200,11 @@ Kinds derived_kinds(const Configuration& c) {
   if (c.rule("state").starts_with("mamba")) return Kinds(layers, other);
   if (!other.empty())
     throw DataError("the configuration does not say which layers are of which kind");
-  Kinds kinds(layers, kWindowed);  // a window in the configuration is that of all layers
-  const bool some = c.knows("max_window_layers") &&
-                    (!c.knows("use_sliding_window") || c.on("use_sliding_window"));
-  if (some)
+  // A window in the configuration is that of all layers, or of those after the first ones.
+  const bool windows = !c.knows("use_sliding_window") || c.on("use_sliding_window");
+  const bool windowed = windows && c.find("sliding_window") != nullptr;
+  Kinds kinds(layers, windowed ? kWindowed : kFull);
+  if (windowed && c.knows("max_window_layers"))
     std::fill_n(kinds.begin(), std::min(std::ssize(kinds), c.whole("max_window_layers")), kFull);
   if (c.rule("rows") == "v4") {
     c.note("the file gives no compress_ratios: those of the class of " + c.type() + " stand in");
@@ -218,6 +221,7 @@ Kinds draft_kinds(const Configuration& c, Index drafts, Kinds listed) {
   for (const char* key : {"mtp_hybrid_override_pattern", "mtp_layers_block_type"}) {
     const auto module = kinds_in(c, key, model_type_table("letters_of_kinds"));
     if (!module) continue;
+    if (module->size() > 100) throw DataError("'{}' has {} entries", key, module->size());
     Kinds kinds;
     for (Index i = 0; i < drafts; ++i) kinds.insert(kinds.end(), module->begin(), module->end());
     return kinds;
@@ -239,8 +243,10 @@ void look_for_other_ways(const Configuration& c) {
 
 LayerKinds layer_kinds(const Configuration& c) {
   look_for_other_ways(c);
-  constexpr Index kMostDrafts = 1000;
-  const Index drafts = std::min(kMostDrafts, c.whole("num_nextn_predict_layers", 0));
+  constexpr Index kMostDrafts = 100;
+  const Index drafts = c.whole("num_nextn_predict_layers", 0);
+  if (drafts > kMostDrafts)
+    throw DataError("'num_nextn_predict_layers' {} is more than {}", drafts, kMostDrafts);
   if (const auto listed = listed_kinds(c, drafts)) {
     const Json* const given = c.find("num_hidden_layers");
     const auto end = listed->begin() + (given == nullptr ? std::ssize(*listed) : layer_count(c));
