@@ -330,7 +330,7 @@ int compare_command(const Call& call) {
   catch_interrupts();  // from here on a signal must leave the runs' folders whole
   const FolderLock lock(orders.folder,
                         orders.again ? FolderLock::Holders::one : FolderLock::Holders::many);
-  for (const char* file : {kResults, kReport})
+  for (const char* file : {kReport, kResults})
     if (orders.again) erase(orders.folder / file);
   const std::string why = why_in_vain(planned);
   ComparisonProgress watcher(line.has("quiet") ? ProgressMode::never : progress,

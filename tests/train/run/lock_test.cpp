@@ -141,7 +141,8 @@ TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
     config["lr"] = 1e-2;
     folder.file(file, config.dump());
   }
-  std::filesystem::remove(folder / "c/results.json");  // as if the comparison had been stopped
+  for (const char* file : {"c/report.html", "c/results.json"})  // as if it had been stopped
+    std::filesystem::remove(folder / file);
   folder.expect_refusal(TrainFolder::compare_line("--lr 1e-2 --out c"), kData,
                         {"holds a finished run with lr 0.0001, not 0.01"});
   folder.done(TrainFolder::compare_line("--lr 1e-4 --out c"));

@@ -210,7 +210,7 @@ TEST_F(ResumedRun, TakesItsTextFromANewPath) {
   fs::rename(folder_ / "text.txt", folder_ / "moved/text.txt");
   const std::string resume = "train --quiet --resume run --steps 14";
   folder_.expect_refusal(resume, kData, {"is not here", "or give its new path by --data"});
-  folder_.file("other.txt", text + "!");
+  folder_.file("other.txt", text + text);
   folder_.expect_refusal(resume + " --data other.txt", kData,
                          {"other.txt is not the text of the run in run"});
   folder_.expect_refusal(resume + " --data tales", kUsage, {"--data is \"tales\", but the run in"});
