@@ -11,7 +11,8 @@ Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
       caches_(model.make_caches({options.sequences, model.plan()->context, options.rounding},
                                 options.forms)) {}
 
-std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
+std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens,
+                                    std::span<AttentionStats> stats) {
   const Index sequences = options_.sequences, count = std::ssize(tokens) / sequences;
   const auto chunk_at = [&](Index t) {
     const Index left = count - t;
@@ -20,7 +21,7 @@ std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   };
   const auto decode = [&](std::span<const std::int32_t> next) {
     tape_->reset();
-    return model_->decode(*tape_, next, sequences, caches_).value();
+    return model_->decode(*tape_, next, sequences, caches_, stats).value();
   };
   // If the tokens end beyond the context, `decode` refuses all of them before the first is
   // processed.

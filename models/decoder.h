@@ -32,8 +32,10 @@ class Decoder {
   /// given T only memory that grows with the number of tokens held is allocated: the logits, and
   /// keys and values of one layer of expanded MLA; and, where tokens end beyond a window, for the
   /// time of a chunk its rows and those of the window. Throws ShapeError if the tokens end beyond
-  /// the context, and NonFiniteError as LanguageModel::decode does; then all tokens are forgotten.
-  std::span<const Real> feed(std::span<const std::int32_t> tokens);
+  /// the context, and what LanguageModel::decode throws: after an exception from a layer, all
+  /// tokens are forgotten. `stats` as in LanguageModel::logits.
+  std::span<const Real> feed(std::span<const std::int32_t> tokens,
+                             std::span<AttentionStats> stats = {});
   /// Decoder of `sequences` copies of the first sequence, which thus share one prefill.
   Decoder repeat(Index sequences) const;
 

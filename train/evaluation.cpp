@@ -129,7 +129,7 @@ Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
   if (!rounding) return model.logits(tape, batch.inputs, batch.sequences, stats, batch.targets);
   Decoder decoder(model, {.sequences = batch.sequences, .rounding = *rounding});
   return tape.constant({batch.sequences, batch.length, model.vocabulary()},
-                       decoder.feed(batch.inputs));
+                       decoder.feed(batch.inputs, stats));
 }
 
 // Evaluates windows [begin, end) of the text.

@@ -116,7 +116,7 @@ struct EvaluationOptions {
   TextMarks marks = {};
   /// Reads keys and values from a cache that rounds so; none: as they were computed.
   std::optional<CacheRounding> rounding = std::nullopt;
-  bool attention_stats = false;  ///< measure the entropy of attention; not through a cache
+  bool attention_stats = false;  ///< measure the entropy of attention
   Ranks* ranks = nullptr;        ///< ranks that share the windows; null: this process alone
 };
 

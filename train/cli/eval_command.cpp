@@ -10,6 +10,7 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
+#include "models/decoder.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/evaluation.h"
@@ -21,15 +22,18 @@ namespace headcount {
 
 namespace {
 
-// Writes the first tokens and what the model predicts after each: "tokens" [length], "logits"
-// [length, vocabulary].
+// Writes the first tokens and what the model predicts after each, through the cache if that rounds:
+// "tokens" [length], "logits" [length, vocabulary].
 void write_logits(const std::string& path, const LanguageModel& model,
-                  std::span<const std::int32_t> tokens) {
+                  std::span<const std::int32_t> tokens, const CacheRounding& rounding) {
   Tape tape(model.parameters());
-  const Var logits = model.logits(tape, tokens, 1);
+  std::optional<Decoder> decoder;
+  if (rounding.rounds()) decoder.emplace(model, DecodeOptions{.rounding = rounding});
+  const std::span<const Real> logits =
+      decoder ? decoder->feed(tokens) : model.logits(tape, tokens, 1).value();
   const std::array<TensorSource, 2> tensors = {
       {{"tokens", {std::ssize(tokens)}, Dtype::i32, tokens.data()},
-       {"logits", {std::ssize(tokens), model.vocabulary()}, kRealDtype, logits.value().data()}}};
+       {"logits", {std::ssize(tokens), model.vocabulary()}, kRealDtype, logits.data()}}};
   write_safetensors(path, tensors);
 }
 
@@ -76,12 +80,12 @@ SettingList eval_settings() {
                                                     "sliding window: latest tokens that each token "
                                                     "attends to, itself included; default as "
                                                     "trained",
-                                                    tokens(1)},
+                                                    WholeRange{1}},
                                                    {"eval-characters",
                                                     "evaluate on the first so many characters; 0: "
                                                     "all; default all of --data, or as many as "
                                                     "in training",
-                                                    tokens(0)},
+                                                    WholeRange{0}},
                                                    threads_setting()}}));
 }
 
@@ -161,20 +165,19 @@ int eval_command(const Call& call) {
     const auto length = static_cast<std::size_t>(run.model->plan()->context);
     write_logits(
         line.get("logits"), *run.model,
-        std::span(text.validation.tokens).first(std::min(length, text.validation.tokens.size())));
+        std::span(text.validation.tokens).first(std::min(length, text.validation.tokens.size())),
+        rounding);
   }
-  const Evaluation exact = evaluate(*run.model, text.validation.tokens,
-                                    {.marks = text.marks(text.validation),
-                                     .attention_stats = line.has("attention-stats"),
-                                     .ranks = &ranks});
-  Evaluation result = exact;
+  EvaluationOptions options = {.marks = text.marks(text.validation),
+                               .attention_stats = line.has("attention-stats"),
+                               .ranks = &ranks};
+  Evaluation result = evaluate(*run.model, text.validation.tokens, options);
   std::optional<double> change;  // of the loss, by the cache's type
   if (rounding.rounds()) {
-    result =
-        evaluate(*run.model, text.validation.tokens,
-                 {.marks = text.marks(text.validation), .rounding = rounding, .ranks = &ranks});
-    result.attention_entropy = exact.attention_entropy;
-    change = result.loss - exact.loss;
+    options.rounding = rounding;
+    const double exact = result.loss;
+    result = evaluate(*run.model, text.validation.tokens, options);
+    change = result.loss - exact;
   }
   return print(call, given, result, text, run.model->plan(), change);
 }

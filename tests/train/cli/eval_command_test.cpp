@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 #include <regex>
+#include <set>
 
 #include "models/checkpoint/checkpoint.h"
 #include "train/run_program.h"
@@ -20,6 +21,23 @@ class EvalCommand : public RunsOfASuite<EvalCommand> {
 
  protected:
   static json loss(const std::string& flags) { return object("--from " + flags).at("loss"); }
+
+  // Mean loss of the logits in a file, of `count` tokens whose last target is the first one.
+  static double loss_of_logits(const char* path, std::size_t count) {
+    const Safetensors file = open_safetensors(*folder_ / path);
+    const std::vector<double> tokens = file.at("tokens").to_doubles(),
+                              logits = file.at("logits").to_doubles();
+    EXPECT_EQ(tokens.size(), count);
+    const std::size_t vocabulary = logits.size() / tokens.size();
+    double loss = 0;
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+      double sum = 0;
+      for (std::size_t i = 0; i < vocabulary; ++i) sum += std::exp(logits[t * vocabulary + i]);
+      const auto target = static_cast<std::size_t>(tokens[(t + 1) % tokens.size()]);
+      loss += std::log(sum) - logits[t * vocabulary + target];
+    }
+    return loss / static_cast<double>(tokens.size());
+  }
 
   static inline json trained_;
 };
@@ -64,20 +82,24 @@ TEST_F(EvalCommand, WritesTheLogitsThatItsLossIsOf) {
   folder_->file("window.txt", window + window.front());
   const std::string flags = "--from run --data window.txt --logits logits.safetensors";
   object(flags);
-  const json result = object(flags);  // over those of before
-  const Safetensors file = open_safetensors(*folder_ / "logits.safetensors");
-  const std::vector<double> tokens = file.at("tokens").to_doubles(),
-                            logits = file.at("logits").to_doubles();
-  ASSERT_EQ(tokens.size(), window.size());
-  const std::size_t vocabulary = logits.size() / tokens.size();
-  double loss = 0;
-  for (std::size_t t = 0; t < tokens.size(); ++t) {
-    double sum = 0;
-    for (std::size_t i = 0; i < vocabulary; ++i) sum += std::exp(logits[t * vocabulary + i]);
-    const auto target = static_cast<std::size_t>(tokens[(t + 1) % tokens.size()]);
-    loss += std::log(sum) - logits[t * vocabulary + target];
+  std::set<std::string> files;
+  for (const std::string cache : {"", " --cache-dtype int8", " --cache-dtype int2"}) {
+    const json result = object(flags + cache);  // over those of before
+    EXPECT_NEAR(loss_of_logits("logits.safetensors", window.size()), result.at("loss"), 1e-5);
+    files.insert(folder_->contents("logits.safetensors"));
   }
-  EXPECT_NEAR(loss / static_cast<double>(tokens.size()), result.at("loss"), 1e-5);
+  EXPECT_EQ(files.size(), 3u);
+}
+
+TEST_F(EvalCommand, MeasuresTheEntropyOfAttentionToTheRowsOfTheCache) {
+  const auto entropy = [](const std::string& flags) {
+    return object("--from run --attention-stats" + flags).at("attention_entropy").get<double>();
+  };
+  const double exact = entropy(""), rounded = entropy(" --cache-dtype int2");
+  EXPECT_NE(rounded, exact);
+  EXPECT_NEAR(rounded, exact, 0.1);
+  // With recent tokens enough for all, a cache rounds nothing.
+  EXPECT_NEAR(entropy(" --cache-dtype int2 --cache-recent 16"), exact, 1e-5);
 }
 
 TEST_F(EvalCommand, EvaluatesAWholeFile) {
