@@ -266,11 +266,13 @@ TextPart passage(const Corpus& corpus, Index number, Index length) {
 
 namespace {
 
-// The word that begins `text`, or its first character if that is no letter.
-std::string first_word(const std::string& text) {
-  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-  const auto end = std::ranges::find_if_not(text, is_letter);
-  return end == text.begin() ? text.substr(0, 1) : std::string(text.begin(), end);
+// The word that begins the text of `tokens`, or its first character if that is no letter.
+std::string first_word(const Vocabulary& vocabulary, std::span<const std::int32_t> tokens) {
+  const auto is_of_word = [&](std::int32_t token) {
+    return is_letter(vocabulary.symbols()[token]);
+  };
+  const auto length = std::ranges::find_if_not(tokens, is_of_word) - tokens.begin();
+  return vocabulary.decode(tokens.first(static_cast<std::size_t>(std::max<Index>(1, length))));
 }
 
 }  // namespace
@@ -288,9 +290,8 @@ std::vector<StoryQuestion> story_questions(const Corpus& corpus, std::size_t cou
     const Index at = answers[story % std::ssize(answers)], told = at - distances[at];
     const std::span<const std::int32_t> text = tokens;
     questions.push_back({{tokens.begin(), tokens.begin() + at},
-                         corpus.hidden_answers
-                             ? corpus.vocabulary.decode(text.subspan(told, 1))
-                             : first_word(corpus.vocabulary.decode(text.subspan(at)))});
+                         corpus.hidden_answers ? corpus.vocabulary.decode(text.subspan(told, 1))
+                                               : first_word(corpus.vocabulary, text.subspan(at))});
   }
   return questions;
 }

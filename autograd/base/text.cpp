@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
+#include <limits>
 #include <locale>
 #include <optional>
 #include <sstream>
@@ -123,13 +125,19 @@ std::string shortest_text(double number) {
 }
 
 std::errc parse_number(std::string_view text, double& number) {
-  if (text == "inf" || text == "-inf") return std::errc::result_out_of_range;
+  if (text == "inf" || text == "-inf") {
+    number = std::numeric_limits<double>::infinity();
+    return std::errc::result_out_of_range;
+  }
   if (text.starts_with('+') || text.find_first_not_of("0123456789.eE+-") != std::string_view::npos)
     return std::errc::invalid_argument;
   std::istringstream stream{std::string(text)};
   stream.imbue(std::locale::classic());
   stream >> number;
   if (!stream.eof()) return std::errc::invalid_argument;
+  const std::string_view digits = text.substr(0, text.find_first_of("eE"));
+  if (number == 0 && digits.find_first_of("123456789") != digits.npos)
+    return std::errc::result_out_of_range;
   if (!stream.fail()) return {};
   // A stream that fails returns 0 if there is no number, and the largest number on overflow.
   return number == 0 ? std::errc::invalid_argument : std::errc::result_out_of_range;
@@ -205,6 +213,20 @@ std::string encode_utf8(std::u32string_view text) {
     throw DataError("{} is not a Unicode character; use code points up to 0x10FFFF, no surrogates",
                     error.code_point());
   }
+}
+
+bool is_letter(char32_t c) {
+  if (c < 0x80) return std::isalpha(static_cast<int>(c)) != 0;
+  struct Range {
+    char32_t first, last;
+  };
+  constexpr Range kOthers[] = {
+      {0x80, 0xa9},     {0xab, 0xb4},     {0xb6, 0xb9},     {0xbb, 0xbf},      // Latin-1
+      {0xd7, 0xd7},     {0xf7, 0xf7},     {0x1680, 0x1680},                    // times, divided by
+      {0x2000, 0x206f}, {0x3000, 0x3004}, {0x3008, 0x3020},                    // general, CJK
+      {0xff01, 0xff20}, {0xff3b, 0xff40}, {0xff5b, 0xff65}, {0xfe10, 0xfe6f},  // forms
+      {0xfeff, 0xfeff}};
+  return std::ranges::none_of(kOthers, [&](const Range& r) { return r.first <= c && c <= r.last; });
 }
 
 std::size_t character_count(std::string_view text) {

@@ -42,7 +42,8 @@ std::vector<std::string_view> split_text(std::string_view text, char separator);
 std::string shortest_text(double number);
 
 /// Reads a number that takes up all of `text`. Returns invalid_argument if there is none,
-/// result_out_of_range if it is too large. Some standard libraries lack std::from_chars for double.
+/// result_out_of_range if it is too large, or so small that `number` is 0. Some standard libraries
+/// lack std::from_chars for double.
 std::errc parse_number(std::string_view text, double& number);
 
 /// The word of `known` with the least edit distance from `word`, counting letters inserted,
@@ -63,6 +64,10 @@ std::u32string decode_utf8(std::string_view bytes, const std::string& source);
 
 /// The UTF-8 bytes of `text`. Throws DataError for a code point that Unicode does not have.
 std::string encode_utf8(std::u32string_view text);
+
+/// Returns true for letters: those of ASCII, and all other characters but blanks, signs and
+/// punctuation, by blocks of Unicode.
+bool is_letter(char32_t c);
 
 /// Number of code points of UTF-8 `text`, about the columns that it takes; invalid bytes count as
 /// the characters that are shown for them.

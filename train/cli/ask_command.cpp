@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cctype>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -23,9 +22,16 @@ SettingList ask_settings() {
                                        threads_setting()});
 }
 
+// What a character may be part of.
+enum class PartOf { word, number, neither };
+
+PartOf part_of(char32_t c) {
+  return is_letter(c) ? PartOf::word : U'0' <= c && c <= U'9' ? PartOf::number : PartOf::neither;
+}
+
 // What the model answers to a question: its likeliest text, at most `most` characters up to the end
-// of a word, and the likeliest first characters. `right` is the right answer; empty if it is not
-// known.
+// of a word or number, and the likeliest first characters. `right` is the right answer; empty if it
+// is not known.
 Json answer(const LanguageModel& model, const Vocabulary& vocabulary,
             std::span<const std::int32_t> prompt, Index most, const std::string& right = "") {
   constexpr std::size_t kShown = 3;
@@ -37,15 +43,17 @@ Json answer(const LanguageModel& model, const Vocabulary& vocabulary,
   std::vector<TokenProbability> first;
   std::string text;
   std::int32_t token = 0;
+  auto part = PartOf::neither;
   for (Index i = 0; i < most; ++i) {
     const std::span<const Real> logits =
         decoder.feed(i == 0 ? prompt : std::span(&token, 1)).last(width);
     std::vector<TokenProbability> order = likeliest_tokens(logits, i == 0 ? vocabulary.size() : 1);
     token = order.front().token;
     if (i == 0) first = std::move(order);
-    const std::string next = character(token);
-    if (i > 0 && !std::isalpha(static_cast<unsigned char>(next.front()))) break;
-    text += next;
+    const auto next = part_of(vocabulary.symbols()[static_cast<std::size_t>(token)]);
+    if (i > 0 && (next == PartOf::neither || (part != PartOf::neither && next != part))) break;
+    part = next;
+    text += character(token);
   }
   Json likeliest = Json::array();
   for (const auto& [one, probability] : std::span(first).first(std::min(kShown, first.size())))
@@ -81,8 +89,11 @@ Json answers_of(const CommandLine& line, const LoadedRun& run, const Given& give
   const Index context = run.model->plan()->context;
   if (line.has("text")) {
     std::string text = line.get("text");
-    if (text == "-" && !std::getline(std::cin, text))
-      throw UsageError("--text - finds no line on standard input; give one");
+    if (text == "-") {
+      if (!std::getline(std::cin, text))
+        throw UsageError("--text - finds no line on standard input; give one");
+      if (text.ends_with('\r')) text.pop_back();
+    }
     const std::vector<std::int32_t> prompt = encode_flag("text", text, run);
     require_room("text", prompt, run, "");
     return Json::array({answer(*run.model, run.vocabulary, prompt,

@@ -33,6 +33,14 @@ TEST(Quoted, CutsLongTextsBetweenCharacters) {
             2 + 4 * 197 + std::string(" and 103 more bytes").size());
 }
 
+TEST(Letters, AreThoseOfEveryScriptAndNoBlanksSignsOrPunctuation) {
+  for (const char32_t c : U"aZßéМӰ字ªｱᾳ\U0001d54f") {
+    if (c != U'\0') EXPECT_TRUE(is_letter(c)) << std::hex << std::uint32_t{c};
+  }
+  for (const char32_t c : U"0 \n.-_[\u00a0«»¿×÷\u2009–“…\u3000。「！？\ufeff")
+    EXPECT_FALSE(is_letter(c)) << std::hex << std::uint32_t{c};
+}
+
 TEST(Error, IsPrintable) {
   EXPECT_EQ(std::string(Error("{} is no text", std::string("\x1b\0[", 3)).what()),
             "\\x1b\\x00[ is no text");

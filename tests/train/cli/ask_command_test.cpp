@@ -46,6 +46,32 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
   EXPECT_FALSE(own["answers"][0].contains("right"));
 }
 
+// Texts of one line, so that a model soon writes what follows.
+TEST(AskCommand, AnswersInWholeWordsOfAnyScriptAndWholeNumbers) {
+  const TrainFolder folder;
+  const std::pair<std::string, std::string> answers[] = {
+      {"die Straße.", "Straße"}, {"это Мама!", "Мама"}, {"es ist 1024a", "1024"}};
+  for (std::size_t i = 0; i < std::size(answers); ++i) {
+    const auto& [line, answer] = answers[i];
+    const std::string name = std::to_string(i), question = line.substr(0, line.find(answer));
+    std::string text;
+    for (int repeat = 0; repeat < 40; ++repeat) text += line + "\n";
+    folder.file(name + ".txt", text);
+    folder.done(
+        "train --attention mqa --layers 1 --dim 16 --heads 2 --context 16 --batch 8 "
+        "--steps 150 --lr 1e-2 --eval-every 0 --quiet --data " +
+        name + ".txt --out " + name);
+    const auto asked = [&](const std::string& input) {
+      const ProgramResult result =
+          folder.shell("printf '" + question + input + "' | headcount ask --text - --from " + name +
+                       " --format json");
+      return json::parse(result.out)["answers"][0];
+    };
+    EXPECT_EQ(asked("\n")["answer"], answer);
+    EXPECT_EQ(asked("\r\n"), asked("\n"));
+  }
+}
+
 TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {
   const TrainFolder folder;
   for (const BuiltInCorpus* const built_in : built_in_corpora()) {
