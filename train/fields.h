@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/base/json.h"
+#include "autograd/base/text.h"
+
 /// Structs as JSON: `json_of` writes an object that `read_from` reads back, both by the one list of
 /// fields that a struct has as a static function:
 ///     static void fields(auto& io, auto& s) {
@@ -17,7 +20,7 @@ namespace headcount {
 /// When a field is written, and what its absence means to a reader.
 enum class Presence {
   usual,     ///< `{}`: always written; where it is absent or null, its member keeps its value
-  required,  ///< always written; a reader throws nlohmann::json::exception where it is absent
+  required,  ///< always written; a reader throws DataError where it is absent
   known,     ///< written unless it is none or empty, and read as `usual`
   column,    ///< read as `usual`; a table's column writes it
 };
@@ -66,15 +69,20 @@ struct FieldWriter {
   /// The fields of a member stand beside those of its struct.
   void beside(const auto& member) { object.update(json_of(member)); }
 };
-/// Reads fields from an object.
+/// Reads fields from an object. Throws DataError that names a field whose value is of another type.
 struct FieldReader {
   const nlohmann::ordered_json& object;
 
   template <class T, class... Rest>
   void operator()(Presence presence, const char* name, T& member, Rest&... rest) {
     const auto found = object.find(name);
-    if (presence == Presence::required || (found != object.end() && !found->is_null()))
-      read_from(object.at(name), member);
+    const bool known = found != object.end() && !found->is_null();
+    if (!known && presence == Presence::required) throw DataError("'{}' is missing", name);
+    try {
+      if (known) read_from(*found, member);
+    } catch (const nlohmann::json::exception& error) {
+      throw DataError("'{}' is {}: {}", name, shortened(json_text(*found)), reason_of(error));
+    }
     if constexpr (sizeof...(rest) > 0) (*this)(presence, rest...);
   }
   void beside(auto& member) { read_from(object, member); }
@@ -99,7 +107,7 @@ template <class T>
 void read_from(const nlohmann::ordered_json& json, std::vector<T>& values) {
   const nlohmann::ordered_json all = kColumns<T>.empty() ? json : rows_of(json, kColumns<T>);
   values.clear();
-  for (const auto& element : all.get_ref<const nlohmann::ordered_json::array_t&>())
+  for (const auto& element : all.get<nlohmann::ordered_json::array_t>())
     read_from(element, values.emplace_back());
 }
 

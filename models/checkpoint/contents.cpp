@@ -61,7 +61,7 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
     }
     throw DataError(
         "{}: {} is no weight of the configured model; use the config.json of these weights",
-        tensor.source, tensor.name);
+        tensor.source, headcount::quoted(tensor.name));
   }
 }
 

@@ -95,12 +95,14 @@ TensorView read_entry(const std::string& name, const json& fields, std::span<con
       kDtypes, [&](const DtypeInfo& each) { return dtype == json(each.name); });
   TensorView tensor{name, static_cast<Dtype>(info - kDtypes.begin()), shape, {}, source};
   if (info == kDtypes.end())
-    refuse_tensor(tensor, "has the dtype " + dtype.dump() + "; export it as F16, BF16, F32 or F64");
+    refuse_tensor(tensor, "has the dtype " + shortened(json_text(dtype)) +
+                              "; export it as F16, BF16, F32 or F64");
   const auto begin = offsets[0].get<std::uint64_t>(), end = offsets[1].get<std::uint64_t>();
   require(begin <= end && end <= data.size(),
-          "is at bytes " + offsets.dump() + " of " + std::to_string(data.size()));
+          "is at bytes " + json_text(offsets) + " of " + std::to_string(data.size()));
   require(byte_count(tensor.shape, tensor.dtype) == end - begin,
-          "of shape " + shape.dump() + " does not have " + std::to_string(end - begin) + " bytes");
+          "of shape " + shortened(json_text(shape)) + " does not have " +
+              std::to_string(end - begin) + " bytes");
   tensor.bytes = data.subspan(begin, end - begin);
   return tensor;
 }

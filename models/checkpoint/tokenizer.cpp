@@ -25,13 +25,13 @@ std::u32string read_symbols(const json& tokens) {
   for (const auto& [text, number] : tokens.items()) {
     const std::u32string symbol = decode_utf8(text, "'model.vocab'");
     if (symbol.size() != 1)
-      throw DataError("'model.vocab' has the token {}, but {}", json(text).dump(), kWhy);
+      throw DataError("'model.vocab' has the token {}, but {}", shortened(json_text(text)), kWhy);
     const std::size_t token =
         number.is_number_unsigned() ? number.get<std::size_t>() : taken.size();
     if (token >= taken.size() || taken[token]) {
       throw DataError(
           "'model.vocab' has {} tokens and the id {}; ids must be 0, 1, 2, ..., each once",
-          taken.size(), number.dump());
+          taken.size(), shortened(json_text(number)));
     }
     taken[token] = true;
     symbols[token] = symbol[0];
@@ -113,7 +113,7 @@ Vocabulary read_hugging_face_tokenizer(const json& file) {
                   {"type", "merges", "continuing_subword_prefix", "end_of_word_suffix"});
     return vocabulary;
   } catch (const json::exception& error) {
-    throw DataError("{}", error.what());
+    throw DataError("{}", reason_of(error));
   }
 }
 

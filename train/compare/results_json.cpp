@@ -2,7 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/error.h"
+#include "autograd/base/json.h"
 #include "train/compare/premises.h"
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
@@ -173,6 +173,8 @@ ComparisonResult read_results(const nlohmann::ordered_json& json) {
   try {
     return comparison_of(json);
   } catch (const nlohmann::json::exception& error) {
+    throw DataError("it holds no results of a comparison: {}", reason_of(error));
+  } catch (const DataError& error) {
     throw DataError("it holds no results of a comparison: {}", error.what());
   }
 }

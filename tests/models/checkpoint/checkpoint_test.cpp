@@ -159,7 +159,7 @@ TEST_F(CheckpointFolder, ThatIsDamagedIsRefusedByWhatIsWrong) {
               t.push_back(t.front());
               t.back().name = "model.layers.1.input_layernorm.weight";
             }),
-            {"model.layers.1.input_layernorm.weight is no weight"}}})
+            {"'model.layers.1.input_layernorm.weight' is no weight"}}})
     expect_error(damage, parts);
   fs::remove_all(folder_);
   EXPECT_NE(load_error().find(configuration), std::string::npos) << load_error();
