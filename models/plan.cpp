@@ -20,8 +20,9 @@ template <class Visit>
 void visit_model(ModelSettings& s, const Visit& visit) {
   visit(s.layers, {"layers", "number of transformer blocks", WholeRange{1, 10000}, 4});
   visit(s.dim, {"dim", "width of the residual stream (d_model)", WholeRange{1, 1 << 20}, 128});
-  visit(s.context, {"context", "context length: tokens of the longest sequence", tokens(1, 1 << 24),
-                    256, Traits{.never_swept = "losses at two contexts do not compare"}});
+  visit(s.context,
+        {"context", "context length: tokens of the longest sequence", WholeRange{1, 1 << 24}, 256,
+         Traits{.never_swept = "losses at two contexts do not compare"}});
   visit(
       s.ffn_dim,
       {"ffn-dim", "hidden width of the feed-forward layer, 0 for layers without one", WholeRange{0},

@@ -30,7 +30,8 @@ const SettingList& cache_settings() {
        kCacheLevels,
        Default("normal with cache-rotate on, else uniform",
                [](const Given& v) { return v.on("cache-rotate") ? "normal" : "uniform"; })},
-      {"cache-recent", "newest tokens whose rows are cached as computed; 0: none", tokens(0), 0}};
+      {"cache-recent", "newest tokens whose rows are cached as computed; 0: none", WholeRange{0},
+       0}};
   return list;
 }
 

@@ -112,7 +112,7 @@ void visit_text(Options& options, const Visit& visit) {
         {"eval-characters",
          "evaluate on the first so many characters of the validation part (of a built-in text: on "
          "the whole stories that contain them); 0: all",
-         tokens(0), 0, Traits{.quiet = true, .scope = Scope::run, .never_swept = one_text}});
+         WholeRange{0}, 0, Traits{.quiet = true, .scope = Scope::run, .never_swept = one_text}});
   visit(options.validation_fraction,
         {"validation-part", "share of the text, at its end, to evaluate on instead of training",
          NumberRange{0.001, 0.999}, CorpusOptions().validation_fraction,

@@ -74,10 +74,15 @@ std::string counted(std::int64_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
+std::string tenths_text(double number) {
+  const double tenths = std::round(10 * number);
+  return number_text(tenths / 10, std::fmod(tenths, 10) == 0 ? 0 : 1);
+}
+
 double memory_named(std::string_view text) {
   static const std::map<std::string_view, double> kUnits = {
-      {"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
-      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},    {"TB", 1e12},
+      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
   // MiB as nvidia-smi and, for mi300x, rocm-smi report them: a card of "80 GB" has neither 80 GB
   // nor 80 GiB, and error correction takes a sixteenth of a t4, a10, l4 or l40s.
   static constexpr std::pair<std::string_view, int> kCards[] = {
@@ -95,8 +100,9 @@ double memory_named(std::string_view text) {
   if (parse_number(text.substr(0, end), number) != std::errc() || found == kUnits.end() ||
       !(number > 0))
     throw SettingError(
-        "`memory` must be a number of bytes, such as 24GiB or 80GB, or a card of {}, is '{}'",
-        joined(kCards, &std::pair<std::string_view, int>::first), text);
+        "`memory` must be a number of bytes with its unit, such as 24GiB or 80GB, or a card of {}, "
+        "is {}",
+        joined(kCards, &std::pair<std::string_view, int>::first), quoted(text));
   return number * found->second;
 }
 

@@ -31,8 +31,10 @@ std::string binary_text(double bytes);
 std::string duration_text(double seconds);
 /// A count and its noun: "1 layer", "32 layers".
 std::string counted(std::int64_t count, const std::string& noun);
-/// Reads bytes of memory, "24GiB", "80 GB", "65536" or a card, "h100"; throws SettingError that
-/// names `memory` and the cards.
+/// A number of bytes or others with at most one decimal: "304", "14.2".
+std::string tenths_text(double number);
+/// Reads bytes of memory with their unit, "24GiB", "80 GB" or "65536 B", or a card, "h100"; throws
+/// SettingError that names `memory` and the cards.
 double memory_named(std::string_view text);
 
 }  // namespace headcount

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <stdexcept>
 
 #include "autograd/base/json.h"
@@ -27,8 +28,7 @@ struct ValueOf {
   std::string_view text;
 
   nlohmann::json operator()(const WholeRange& range) const {
-    const int shift = !range.tokens                                ? 0
-                      : text.ends_with('M')                        ? 20
+    const int shift = text.ends_with('M')                          ? 20
                       : text.ends_with('k') || text.ends_with('K') ? 10
                                                                    : 0;
     Index number = 0;
@@ -37,7 +37,8 @@ struct ValueOf {
       throw SettingError("{} must be a whole number, is {}", name, quoted(text));
     if (error != std::errc{} || number > (range.high >> shift) || number < (range.low >> shift) ||
         (number << shift) < range.low)
-      throw SettingError("{} must be between {} and {}, is {}", name, range.low, range.high, text);
+      throw SettingError("{} must be between {} and {}, is {}", name, range.low, range.high,
+                         shortened(text));
     return number << shift;
   }
   nlohmann::json operator()(const Naturals&) const {
@@ -47,17 +48,21 @@ struct ValueOf {
     return number;
   }
   nlohmann::json operator()(const NumberRange& range) const {
+    constexpr double kLeast = 1.2e-38;  // least positive float of full precision
     double number = 0;
     const std::errc error = parse_number(text, number);
     if (error == std::errc::invalid_argument)
       throw SettingError("{} must be a number, is {}", name, quoted(text));
+    if (number == 0 ? error != std::errc{} : std::abs(number) < kLeast)
+      throw SettingError("{} must be 0 or at least {}: {} is 0 in single precision", name,
+                         shortest_text(kLeast), shortened(text));
     if (error != std::errc{} || number < range.low || number > range.high ||
         (range.open && number == range.high)) {
       const bool bounded = range.high < std::numeric_limits<double>::max();
       throw SettingError(
           "{} must be at least {}{}, is {}", name, shortest_text(range.low),
           bounded ? (range.open ? " and below " : " and at most ") + shortest_text(range.high) : "",
-          text);
+          shortened(text));
     }
     return number;
   }
@@ -160,8 +165,6 @@ std::string help_text(const Setting& setting) {
   std::string text = setting.help;
   if (const auto* const choices = std::get_if<Choices>(&setting.takes))
     text += " (" + joined(choices->names) + ")";
-  const auto* const range = std::get_if<WholeRange>(&setting.takes);
-  if (range != nullptr && range->tokens) text += " (1k is 1024, 1M is 1024k)";
   std::vector<std::pair<std::string, std::vector<std::string>>> defaults;  // words and owners
   if (setting.for_all) defaults.push_back({setting.standard.words, {}});
   for (const auto& [owner, standard] : setting.owners) {
@@ -187,7 +190,7 @@ std::string help_text(const Setting& setting) {
 
 void Given::put(const std::string& name, const nlohmann::json& value) {
   const Setting* const setting = find_setting(*known_, name);
-  if (setting == nullptr) throw SettingError("'{}' is not a setting", name);
+  if (setting == nullptr) throw SettingError("{} is not a setting", headcount::quoted(name));
   const std::string text = setting_text(value);
   if (setting->traits.stands_for == nullptr) {
     values_[name] = setting->value(text);

@@ -44,16 +44,15 @@ enum class Scope {
   maps,
 };
 
-struct WholeRange {
+struct WholeRange {  ///< counts, of which k stands for 1024 and M for 1024^2, as in 128k or 1M
   Index low, high = std::numeric_limits<std::int32_t>::max();
-  bool tokens = false;  ///< numbers of tokens: k stands for 1024 and M for 1024^2, as in 128k or 1M
 
   bool operator==(const WholeRange&) const = default;
 };
 struct Naturals {  ///< whole numbers from 0 to 2^64 - 1
   bool operator==(const Naturals&) const = default;
 };
-struct NumberRange {
+struct NumberRange {  ///< numbers that are not 0 in single precision unless they are 0
   double low, high = std::numeric_limits<double>::max();
   bool open = false;  ///< `high` itself is refused
 
@@ -85,9 +84,6 @@ using Takes = std::variant<WholeRange, Naturals, NumberRange, Choices, Text>;
 inline constexpr Named<bool> kOnOff[] = {{"on", true}, {"off", false}};
 /// From 0 to below 1: a probability, a decay.
 inline constexpr NumberRange kFraction = {.low = 0, .high = 1, .open = true};
-constexpr WholeRange tokens(Index low, Index high = WholeRange{0}.high) {
-  return {low, high, true};
-}
 /// Texts of a type that converts itself: `parse`, which throws Error, and `text`.
 template <class Type>
 constexpr Text parsed() {

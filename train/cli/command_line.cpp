@@ -41,8 +41,7 @@ std::vector<std::string> CommandLine::all(std::string_view flag) const {
 }
 
 std::string CommandLine::required(const std::string& flag, const std::string& remedy) const {
-  if (get(flag).empty())
-    throw UsageError("--{} is {}; {}", flag, has(flag) ? "empty" : "missing", remedy);
+  if (!has(flag)) throw UsageError("--{} is missing; {}", flag, remedy);
   return get(flag);
 }
 
@@ -111,18 +110,16 @@ UsageError unknown_flag(const std::vector<std::string>& arguments, std::size_t a
 
 }  // namespace
 
-void check_path(const std::string& flag, const std::string& path) {
-  if (path.empty()) throw UsageError("--{} is empty; give a path, or leave it out", flag);
-  if (!utf8::is_valid(path)) throw UsageError("--{} must be UTF-8; name another path", flag);
-}
-
 namespace {
 
-void check_paths(const CommandLine& line) {
-  for (const std::string name :
-       {"from", "out", "resume", "config", "logits", "data", "validation", "init", "report"}) {
-    if (const std::string* const path = line.find(name)) check_path(name, *path);
-  }
+// Throws UsageError for a text or path of `flag` that is empty or not UTF-8, which records need.
+// The parsers of other values say what they want.
+void check_text(const SettingList& settings, const std::string& flag, const std::string& value) {
+  const Setting* const setting = find_setting(settings, flag);
+  const Text* const text = setting == nullptr ? nullptr : std::get_if<Text>(&setting->takes);
+  if (setting != nullptr && (text == nullptr || text->shortest != nullptr)) return;
+  if (value.empty()) throw UsageError("--{} is empty; give it a value, or leave it out", flag);
+  if (!utf8::is_valid(value)) throw UsageError("--{} must be UTF-8", flag);
 }
 
 // Defaults of `text` for those of `settings` that help has shown.
@@ -151,20 +148,21 @@ std::string command_text(const std::string& command, const std::vector<std::stri
   return text;
 }
 
-std::string as_flags(std::string_view message) {
+std::string as_flags(std::string_view raw) {
   const auto is_name = [](std::string_view text) {
     return !text.empty() &&
            text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
   };
+  const std::string message = printable(raw);
   std::string text;
   for (std::size_t at = 0; at < message.size();) {
     const std::size_t open = message.find('`', at);
     const std::size_t close = open == message.npos ? open : message.find('`', open + 1);
     if (close == message.npos) return text += message.substr(at);
-    const std::string_view name = message.substr(open + 1, close - open - 1);
+    const std::string name = message.substr(open + 1, close - open - 1);
     text += message.substr(at, open - at);
     if (is_name(name)) {
-      text += "--" + std::string(name);
+      text += "--" + name;
       at = close + 1;
     } else {  // no setting: another word between backquotes
       text += '`';
@@ -229,6 +227,10 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
   const bool models = find_setting(settings, "layers") != nullptr;  // whole ones
   if (models && rare == 0)
     std::cout << "\nPatterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
+  const auto counts = [](const Setting& s) { return std::holds_alternative<WholeRange>(s.takes); };
+  if (std::ranges::any_of(settings, counts))
+    std::cout << "\nA count may end in k, which is 1024, or M, 1024k: --" +
+                     std::ranges::find_if(settings, counts)->name + " 1k.\n";
   std::cout << "\nExamples:\n" << command.examples << (models || rare > 0 ? "\n" : "");
   if (models) std::cout << "headcount help mla explains an attention.\n";
   if (rare > 0)
@@ -278,8 +280,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     }
     line.given.emplace_back(name, value);
     while (flag->several && is_word(at + 1)) line.given.emplace_back(name, arguments[++at]);
+    if (flag->takes_value)
+      for (const std::string& each : line.all(name)) check_text(settings, name, each);
   }
-  check_paths(line);
   if (line.has("help")) {
     const std::string which = line.get("help");
     if (which != "usual" && which != "all")

@@ -49,7 +49,7 @@ struct CommandLine {
   /// The texts of a flag that may be given more than once, in order.
   std::vector<std::string> all(std::string_view flag) const;
 
-  /// The flag's text. Throws UsageError that ends with `remedy` if it was not given, or is empty.
+  /// The flag's text. Throws UsageError that ends with `remedy` if it was not given.
   std::string required(const std::string& flag, const std::string& remedy) const;
   /// Throws UsageError if one of `flags` was given beside the flag `other`. `why` ends the message.
   void refuse_beside(const std::string& other, const std::vector<std::string>& flags,
@@ -65,9 +65,6 @@ std::string changes_nothing(const std::string& name, const std::string& text,
                             const std::string& by);
 /// The reason that others have it than what `chosen` ("--attention mla") names.
 std::string no_effect(const Setting& setting, const std::string& chosen);
-
-/// Throws UsageError for the path in `flag` if it is empty or not UTF-8, which records need.
-void check_path(const std::string& flag, const std::string& path);
 
 /// Calls `body`, which reads the file or folder that `flag` names. Messages of its DataErrors then
 /// begin with the flag, unless they begin with a setting.
@@ -91,7 +88,8 @@ std::string note_line(std::string_view note);
 /// A command line as a shell takes it, for records and reports.
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments);
 
-/// A message of the library in which settings, such as `kv-heads`, become flags: --kv-heads.
+/// A message of the library, printable, in which settings, such as `kv-heads`, become flags:
+/// --kv-heads.
 std::string as_flags(std::string_view message);
 
 /// The flag of `output_format`, which every command with results has.
@@ -111,7 +109,7 @@ int print_result(Format format, const nlohmann::ordered_json& result,
 
 /// Splits the arguments after the subcommand, "--name value", "--name=value" or "--name", into
 /// flags. With --help or --help all among them it prints help. Throws UsageError: for
-/// a flag that is unknown or given twice, and for a path that is empty or not UTF-8, which records
+/// a flag that is unknown or given twice, and for a value that is empty or not UTF-8, which records
 /// need.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,

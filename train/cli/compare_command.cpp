@@ -58,7 +58,7 @@ SettingList rounding_settings() {
   all.push_back({"cache-characters",
                  "characters of the validation part, from its begin, that are evaluated through "
                  "these caches; 0: all",
-                 tokens(0), 0});
+                 WholeRange{0}, 0});
   for (Setting& setting : all)
     setting.traits.never_swept = "it rounds the caches of trained models";
   return all;

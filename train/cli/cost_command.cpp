@@ -53,7 +53,7 @@ void set_contexts(CostTable& table, const CommandLine& line, Index own) {
   std::set<Index> contexts;
   if (const std::string* const text = line.find("context")) {
     for (const std::string_view part : split_text(*text, ','))
-      contexts.insert(parse_value("context", tokens(1), part).get<Index>());
+      contexts.insert(parse_value("context", WholeRange{1}, part).get<Index>());
     own = *contexts.rbegin();
   } else {
     contexts = {1 << 12, 1 << 15, 1 << 17};

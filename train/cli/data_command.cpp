@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <iostream>
 
 #include "autograd/base/text.h"
@@ -12,7 +14,7 @@ SettingList data_settings() {
   SettingList all = settings_in(
       Scope::data,
       {{"tokens", "number of characters to print, rounded up to whole stories; 0: a few lines",
-        tokens(0), 0},
+        WholeRange{0}, 0},
        {"seed", "random seed of the stories; 1 is the text that models are trained on", Naturals{},
         1U}});
   add_settings(all, corpus_settings());
@@ -42,12 +44,20 @@ int data_command(const Call& call) {
                 .stream = random_stream("data/" + std::string(corpus.name)),
                 .step = 0};
   if (!corpus.about.empty()) tell(std::string(corpus.name) + ": " + std::string(corpus.about));
-  for (Index written = 0; written < (wanted > 0 ? wanted : kFew); ++key.step) {
+  Index written = 0;
+  // A text without line breaks has none in a file, so that models read what they are trained on.
+  bool on_line = false;
+  for (; written < (wanted > 0 ? wanted : kFew); ++key.step) {
     const Story story = write(random_chooser(key));
     written += std::ssize(story.distances);
-    // A line break after each story of a text without any, unless the text itself is wanted.
-    std::cout << story.text << (wanted == 0 && !story.text.ends_with('\n') ? "\n" : "");
+    on_line = !story.text.ends_with('\n');
+    std::cout << story.text << (wanted == 0 && on_line ? "\n" : "");
   }
+  if (wanted > 0 && on_line && isatty(STDOUT_FILENO) == 1) std::cout << '\n';
+  std::cout.flush();
+  if (written > wanted && wanted > 0)
+    tell(std::to_string(written) + " characters, in whole stories: `tokens` " +
+         std::to_string(wanted) + " ends within one");
   return 0;
 }
 

@@ -1,11 +1,10 @@
 #include "train/cli/from_run.h"
 
-#include <cmath>
-
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "data/vocabulary.h"
 #include "models/cost.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -76,10 +75,9 @@ TextFrame text_frame(const std::optional<TrainOptions>& options, const Vocabular
 }
 
 std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& rounding) {
-  const auto text = [](double bytes) { return shortest_text(std::round(10 * bytes) / 10); };
-  return "a token takes " + text(kv_cache_bytes_per_token(model, rounding)) +
-         " bytes of KV cache in " + rounding.text() + ", " + text(kv_cache_bytes_per_token(model)) +
-         " in f32";
+  return "a token takes " + tenths_text(kv_cache_bytes_per_token(model, rounding)) +
+         " bytes of KV cache in " + rounding.text() + ", " +
+         tenths_text(kv_cache_bytes_per_token(model)) + " in f32";
 }
 
 namespace {

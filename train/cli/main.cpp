@@ -43,8 +43,8 @@ const Command& command_named(const std::string& name) {
     if (command->help.name == name) return *command;
     known.push_back(command->help.name);
   }
-  throw UsageError("'{}' is no command of headcount; known are {}{}", name, joined(known),
-                   suggestion(name, known));
+  throw UsageError("{} is no command of headcount; known are {}{}", headcount::quoted(name),
+                   joined(known), suggestion(name, known));
 }
 
 // Returns true for words such as gqa2, and for any that begin with an attention's name, whose error
@@ -52,6 +52,13 @@ const Command& command_named(const std::string& name) {
 bool is_attention(std::string_view word) {
   return std::ranges::any_of(
       attention_kinds(), [&](const AttentionKind* kind) { return word.starts_with(kind->name); });
+}
+
+// Throws UsageError if more than `count` arguments were given.
+void refuse_more(const std::vector<std::string>& arguments, std::size_t count) {
+  if (arguments.size() > count)
+    throw UsageError("{} is a word too many; see headcount help",
+                     headcount::quoted(arguments[count]));
 }
 
 int run(const std::vector<std::string>& arguments, Ranks& ranks) {
@@ -62,6 +69,7 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   const std::string& first = arguments[0];
   if (first == "help" && arguments.size() > 1) {
     if (is_attention(arguments[1])) {
+      refuse_more(arguments, 2);
       print_attention_help(arguments[1]);
       return 0;
     }
@@ -70,10 +78,12 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     return run_command(command_named(arguments[1]), flags, ranks);
   }
   if (first == "--help" || first == "-h" || first == "help") {
+    refuse_more(arguments, 1);
     print_help(std::cout);
     return 0;
   }
   if (first == "--version") {
+    refuse_more(arguments, 1);
     std::cout << version_text() << ", " << mpi_text() << '\n';
     return 0;
   }
@@ -132,7 +142,7 @@ int main(int argc, char** argv) {
     error = "out of memory; choose a smaller model, batch or context";
   } catch (const std::exception& thrown) {
     code = exit_code(thrown);
-    error = printable(as_flags(thrown.what()));
+    error = as_flags(thrown.what());
   }
   // One rank reports an error that all have.
   if (!error.empty() && ranks->rank() == 0) std::cerr << "headcount: " << error << '\n';

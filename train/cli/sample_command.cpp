@@ -20,7 +20,7 @@ SettingList sample_settings() {
       {settings_in(Scope::decoding,
                    {{"tokens",
                      "number of characters to generate",
-                     tokens(1),
+                     WholeRange{1},
                      GenerationOptions().tokens,
                      {.scope = Scope::sampling}},
                     {"cache",

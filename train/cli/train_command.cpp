@@ -243,7 +243,7 @@ std::string text_of(const Json& result, const Job& job, const TrainingOutcome& o
   const Corpus& corpus = job.corpus;
   const auto number = [&](const char* key) { return result[key].dump(); };
   std::string text = model->attention + ": " + number("params") + " parameters, " +
-                     number("kv_cache_bytes_per_token") +
+                     tenths_text(result["kv_cache_bytes_per_token"].get<double>()) +
                      formatted(" bytes of KV cache per token at %td tokens\n", model->context) +
                      formatted("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",
                                validation.loss, corpus.unit(), validation.characters, corpus.unit(),

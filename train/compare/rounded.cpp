@@ -196,10 +196,7 @@ std::string rounded_table(const ComparisonResult& result, Format format) {
   std::vector<Column<RoundedRow>> columns = {
       {"attention", "", [](Row row) { return row.variant.spec; }, {}, true},
       {"cache", "", [](Row row) { return row.cache.cache; }, {}, true},
-      {"KV B/token",
-       "",
-       [](Row row) { return shortest_text(row.cache.cache_bytes_per_token); },
-       {}},
+      {"KV B/token", "", [](Row row) { return tenths_text(row.cache.cache_bytes_per_token); }, {}},
       {"loss", "", [=](Row row) { return mean_text(row.mean(loss), 4, 1); }, {}}};
   if (rows.front().mean(answers))
     columns.push_back(

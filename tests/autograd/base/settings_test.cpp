@@ -22,7 +22,7 @@ nlohmann::json twice(const Given& values) { return 2 * values.whole("count"); }
 const SettingList& example_settings() {
   static const SettingList list =
       settings_in(Scope::model, {{"count", "a count", WholeRange{1, 100}, 7},
-                                 {"length", "a length", tokens(1, 1 << 24), 64},
+                                 {"length", "a length", WholeRange{1, 1 << 24}, 64},
                                  {"seed", "a seed", Naturals{}, 1U},
                                  {"rate", "a rate", NumberRange{0}, 0.5},
                                  {"share", "a share", kFraction, 0.25},
@@ -42,7 +42,9 @@ TEST(SettingOfEachType, TakesItsRangeAndNamesItBesideAnyOtherValue) {
            {"length", "1k", 1024},
            {"length", "64K", 65536},
            {"length", "1M", 1048576},
+           {"twice", "10k", 10240},
            {"seed", "18446744073709551615", ~0ULL},
+           {"rate", "0e-400", 0.0},
            {"rate", "1e-3", 1e-3},
            {"share", "0.999", 0.999},
            {"shade", "dark", "dark"},
@@ -58,6 +60,9 @@ TEST(SettingOfEachType, TakesItsRangeAndNamesItBesideAnyOtherValue) {
         {"length", "0k", "be between 1 and 16777216, is 0k"},
         {"seed", "-1", "be a whole number from 0 to 2^64 - 1, is '-1'"},
         {"rate", "-0.1", "be at least 0, is -0.1"},
+        {"rate", "1e-400", "be 0 or at least 1.2e-38: 1e-400 is 0 in single precision"},
+        {"rate", "1e-50", "be 0 or at least 1.2e-38: 1e-50 is 0 in single precision"},
+        {"rate", "inf", "be at least 0, is inf"},
         {"rate", "+1", "be a number, is '+1'"},
         {"share", "1", "be at least 0 and below 1, is 1"},
         {"bias", "true", "be one of on, off, is 'true'"}})

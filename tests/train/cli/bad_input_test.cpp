@@ -69,7 +69,18 @@ constexpr const char* kCases = R"(
 3 train --resume nowhere => --resume: 'nowhere' is no run folder
 2 train --resume run --force => --force does not go with --resume
 3 train --resume hollow => hollow/run.json
-3 train --resume odd-record => odd-record/run.json is damaged: 
+3 train --resume odd-record => odd-record/run.json is damaged: 'starts' is "none": type must be array, but is
+2 help gqa2 nonsense => 'nonsense' is a word too many
+2 help train nonsense => --help takes no value but all, is 'nonsense'
+2 --help nonsense => 'nonsense' is a word too many
+2 --version nonsense => 'nonsense' is a word too many
+2 non%1bsense => 'non\x1bsense' is no command
+2 + --lr 1e-400 => --lr must be 0 or at least 1.2e-38
+2 + --steps 10q => --steps must be a whole number, is '10q'
+3 + --config infinite.json => infinite.json: => not valid JSON
+3 + --config raw.json => raw.json: '\x1b[31m\x00' is not a setting
+3 report raw.json => raw.json: it holds no results of a comparison: 'data' is missing
+3 report number.json => it holds no results of a comparison: 'seeds' is 
 3 + --validation nowhere.txt => --validation 'nowhere.txt' is no file
 3 + --validation short.txt => is not shorter than the validation part
 3 train --resume no-moments => optimizer.safetensors
@@ -144,6 +155,8 @@ constexpr const char* kCases = R"(
 2 cost --config llama.json --mtp => --mtp => llama has none
 2 cost --config llama.json --attention mha,gqa3 => gqa3 => --kv-heads 3 does not divide
 3 cost --config escape.json => \x1b[2Jllama
+2 cost --config llama.json --memory 24 => --memory must be a number of bytes with its unit
+2 cost --report= => --report is empty
 2 cost --config llama.json --cache-dtype latent=int4 => 'latent' => k, v
 2 cost --config llama.json --context 1k,x => context
 2 cost --config llama.json --heads 4 => heads => config
@@ -189,6 +202,9 @@ class World : public TrainFolder {
              {"deep.json", std::string(3000, '[')},
              {"range.json", "{\"steps\": 0}"},
              {"unknown.json", "{\"colour\": \"red\"}"},
+             {"infinite.json", "{\"lr\": Infinity}"},
+             {"raw.json", "{\"\\u001b[31m\\u0000\": 1}"},
+             {"number.json", "{\"data\": \"a\", \"data_sha256\": \"\", \"seeds\": true}"},
              {"llama.json",
               "{\"model_type\": \"llama\", \"num_hidden_layers\": 32, "
               "\"hidden_size\": 4096, \"num_attention_heads\": 32}"},

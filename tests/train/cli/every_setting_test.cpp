@@ -34,7 +34,7 @@ std::vector<std::string> unusable(const Takes& takes) {
     texts.insert(texts.end(), {std::to_string(whole->low - 1), std::to_string(whole->high + 1),
                                "1.5", "1e3", "18446744073709551617"});
     // Units of negative numbers that would come out positive in 32 bits, and in 64.
-    if (whole->tokens) texts.insert(texts.end(), {"-3000000k", "-9007199254740993k"});
+    texts.insert(texts.end(), {"-3000000k", "-9007199254740993k"});
   } else if (const auto* range = std::get_if<NumberRange>(&takes)) {
     std::erase(texts, "99999999999999999999");
     texts.push_back(std::to_string(range->low - 1));
@@ -70,6 +70,20 @@ TEST(EverySetting, RefusesWhatItsTypeDoesNotHave) {
     }
   }
   EXPECT_GT(tried, 1200);
+}
+
+TEST(EveryFlag, RefusesAnEmptyValue) {
+  int tried = 0;
+  for (const Command* command : kCommands) {
+    for (const Flag& flag : command->flags) {
+      if (!flag.takes_value) continue;
+      EXPECT_EQ(refusal(*command, {"--" + flag.name + "="}),
+                "--" + flag.name + " is empty; give it a value, or leave it out")
+          << command->help.name;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 40);
 }
 
 // A value of the setting that its type has.

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <filesystem>
 #include <regex>
+#include <set>
 
 #include "nn/attention/kind.h"
 #include "train/cli/commands.h"
@@ -151,7 +152,7 @@ TEST(Readme, ItsOtherCommandsAndThoseOfTheHelpHaveFlagsThatThereAre) {
     lines.insert(lines.end(), shown.begin(), shown.end());
   }
   for (const std::string& line : lines) {
-    const bool asks = line.find("--help") != std::string::npos;
+    const bool asks = line.find("help") != std::string::npos;
     const ProgramResult result = Desk().shell(line + (asks ? "" : " --help"));
     EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
   }
@@ -164,16 +165,34 @@ std::string anchor_of(const std::string& heading) {
   return anchor;
 }
 
-// [text](path#heading), seen from the page, and `folder/file.ext`, seen from the project.
+// Names of all source files and of their folders.
+std::set<std::string> names_of_files() {
+  std::set<std::string> names;
+  for (const char* const folder : {"autograd", "nn", "models", "data", "train", "tests"}) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / folder))
+      names.insert(entry.path().filename());
+  }
+  return names;
+}
+
+// [text](path#heading), seen from the page; `folder/file.ext` and `folder/`, seen from the project;
+// and the name of a file alone, but for x.cpp and x_test.cpp, which stand for any.
 TEST(Readme, ItsLinksAndPathsLeadToFilesAndHeadings) {
   const std::regex link(R"(\]\((?!https?:)([^)#:]*)#?([^)]*)\))"),
-      path(R"(`([\w/.-]+/[\w.-]+\.(cpp|h|md|mjs|py|sh|svg))`)");
+      path(R"(`([\w/.-]+/[\w.-]+\.(cpp|h|md|mjs|py|sh|svg))`)"),
+      folder(R"(`((autograd|nn|models|data|train|tests)/([\w.-]+/)*)`)"),
+      file(R"(`((?!x(_test)?\.)[\w.-]+\.(cpp|h|mjs|py|sh|svg))`)");
+  const std::set<std::string> known = names_of_files();
   std::size_t files = 0, headings = 0;
   for (const Page& page : pages()) {
-    for (const std::smatch& name : matches(page.text, path)) {
-      EXPECT_TRUE(fs::exists(kRoot / name.str(1))) << name.str();
-      ++files;
+    for (const std::regex& form : {path, folder}) {
+      for (const std::smatch& name : matches(page.text, form)) {
+        EXPECT_TRUE(fs::exists(kRoot / name.str(1))) << name.str();
+        ++files;
+      }
     }
+    for (const std::smatch& name : matches(page.text, file))
+      EXPECT_TRUE(known.contains(name.str(1))) << name.str();
     for (const std::smatch& to : matches(page.text, link)) {
       const fs::path file = to[1].length() == 0 ? page.path : page.path.parent_path() / to.str(1);
       EXPECT_TRUE(fs::exists(file)) << to.str();

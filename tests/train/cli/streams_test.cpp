@@ -47,8 +47,10 @@ TEST(BrokenPipe, StopsTrainingAfterAStepThatIsSaved) {
   EXPECT_EQ(folder.contents("run/metrics.jsonl"), folder.contents("whole/metrics.jsonl"));
 }
 
-// What a program writes to a terminal of 80 columns that is called `type`.
-std::string on_terminal(const TrainFolder& folder, const std::string& line, const char* type) {
+// What a program writes to a terminal of 80 columns that is called `type`: on standard error, and
+// with `all` on standard output, too.
+std::string on_terminal(const TrainFolder& folder, const std::string& line, const char* type,
+                        bool all = false) {
   const winsize size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   EXPECT_TRUE(grantpt(terminal) == 0 && unlockpt(terminal) == 0);
@@ -56,8 +58,8 @@ std::string on_terminal(const TrainFolder& folder, const std::string& line, cons
   const int open_end = open(name.c_str(), O_RDWR | O_NOCTTY);
   EXPECT_EQ(ioctl(open_end, TIOCSWINSZ, &size), 0);
   setenv("TERM", type, 1);
-  const pid_t child =
-      start_process(HEADCOUNT_PROGRAM, words(line), folder.path(), folder / "out", name);
+  const pid_t child = start_process(HEADCOUNT_PROGRAM, words(line), folder.path(),
+                                    all ? std::string(name) : (folder / "out").string(), name);
   close(open_end);  // reading ends once the program has closed its own
   std::string text;
   char bytes[4096];
@@ -72,6 +74,16 @@ std::string on_terminal(const TrainFolder& folder, const std::string& line, cons
 std::vector<std::string> rewritten(const std::string& text) {
   const std::regex line("\r\033\\[K([^\r\n]*)");
   return {std::sregex_token_iterator(text.begin(), text.end(), line, 1), {}};
+}
+
+TEST(Terminal, HasALineBreakAfterATextThatHasNone) {
+  const TrainFolder folder;
+  const std::string line = "data recall --tokens 40";
+  const ProgramResult file = folder.done(line);
+  EXPECT_EQ(file.out.find('\n'), std::string::npos);
+  expect_parts(file.err, {"48 characters, in whole stories: --tokens 40 ends within one\n"});
+  expect_parts(on_terminal(folder, line, "xterm", true), {file.out + "\r\n"});
+  EXPECT_EQ(folder.done("data recall --tokens 48").err.find("whole stories"), std::string::npos);
 }
 
 TEST(Terminal, ShowsWholeFieldsAndTheTimeLeftInEightyColumns) {
