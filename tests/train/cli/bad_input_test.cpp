@@ -146,7 +146,6 @@ constexpr const char* kCases = R"(
 2 cost --memory 24q => --memory => 24GiB => h100
 2 cost --preset gpt-5 => --preset is gone => --config gpt-5
 2 cost --as llama => --as goes with --config
-2 cost --report= => --report is empty
 2 cost --dim 256 --heads 3 => --heads 3 does not divide --dim 256
 2 cost --attention gqa --kv-heads 3 => --kv-heads 3 does not divide --heads
 3 cost --from text.txt => --from: 'text.txt'
