@@ -102,7 +102,7 @@ std::string count_text(const std::optional<Index>& count) {
 
 // The context from which on the rows in a layer take as many bytes as a layer's state; none if the
 // model has not both.
-std::optional<Index> state_context(const ModelCache& cache, const CacheRounding& rounding) {
+std::optional<std::int64_t> state_context(const ModelCache& cache, const CacheRounding& rounding) {
   double rows = 0, state = 0;
   for (const CachedLayer& layer : cache.layers) {
     ModelCache one;
@@ -111,7 +111,7 @@ std::optional<Index> state_context(const ModelCache& cache, const CacheRounding&
     state = std::max(state, layer.once() * static_cast<double>(kStateBytes));
   }
   if (rows == 0 || state == 0) return {};
-  return static_cast<Index>(std::ceil(state / rows));
+  return static_cast<std::int64_t>(std::ceil(state / rows));
 }
 
 // Notes on caches, of all but the first with its name.

@@ -162,7 +162,7 @@ const tests = {
   },
   "a model's characters tell its text"() {
     const engine = load(wasm);
-    for (const [settings, told] of [[{ data: "lookup", kinds: 3 }, ["kinds"]],
+    for (const [settings, told] of [[{ data: "lookup", directions: 3 }, ["directions"]],
       [{ data: "recall", pairs: 4, symbols: 64, "line-length": 16, context: 16 },
         ["symbols", "line-length", "pairs"]], [{ data: "tales" }, []]]) {
       const { context } = engine.call({ do: "start", settings: { layers: 1, ...settings } });

@@ -132,7 +132,7 @@ const kRecallSizes = { pairs: 4, "line-length": 16 }; // the defaults
 export function writtenWith(symbols, context = 0) {
   if (symbols.includes(pieceCharacter(1, 0))) {
     const letters = symbols.filter((symbol) => kLetters.includes(symbol)).length;
-    return { data: "lookup", kinds: Math.max(1, Math.floor(letters / kSide)) };
+    return { data: "lookup", directions: Math.max(1, Math.floor(letters / kSide)) };
   }
   if ([...kSymbolsOfTales].every((symbol) => symbols.includes(symbol)) &&
       symbols.length === kSymbolsOfTales.length) return { data: "tales" };
