@@ -85,8 +85,9 @@ export function stepsTable(r, specs) {
     return shown(middle) + (least < greatest ? ` (${shown(least)} to ${shown(greatest)})` : "");
   };
   return markdown(["attention", bytesHeading(r), ...(r.sweep ? [r.sweep.split("=")[0]] : []),
-    "steps to learn", "more steps, %", "verdict"], variantsOf(r, specs).map((v) => [code(v.spec),
-    bytes(v), ...(r.sweep ? [v.sweep.find(({ chosen }) => chosen).value] : []),
+    "steps to learn", `more steps than ${r.verdict.reference}, %`, "verdict"],
+  variantsOf(r, specs).map((v) => [code(v.spec), bytes(v),
+    ...(r.sweep ? [v.sweep.find(({ chosen }) => chosen).value] : []),
     text(v.steps_to_learn_median, v.seeds.map((_, i) => v.steps_to_learn?.[i]), String,
       `> ${r.steps}`),
     ...(isReference(r, v) ? ["", ""] : [text(v.cost_median, v.costs.map(({ cost }) => cost),
