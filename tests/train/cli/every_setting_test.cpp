@@ -59,6 +59,7 @@ TEST(EverySetting, RefusesWhatItsTypeDoesNotHave) {
       for (const std::string& text : unusable(setting.takes)) {
         const std::string flag = "--" + setting.name;
         std::vector<std::string> arguments = {flag + "=" + text};
+        if (command == &kCostCommand && arguments[0] == "--context=1,5") continue;  // two of them
         if (command == &kDataCommand) arguments.emplace_back("tales");
         // Nothing is trained if the value is accepted.
         if (find_setting(command->settings(), "data")) arguments.emplace_back("--data=none.txt");
