@@ -1,0 +1,28 @@
+#include "train/units.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/base/settings.h"
+#include "support/message_of.h"
+
+namespace headcount {
+namespace {
+
+TEST(TenthsText, HasADecimalOnlyWhereThereIsOne) {
+  EXPECT_EQ(tenths_text(128.0 / 9), "14.2");
+  EXPECT_EQ(tenths_text(304), "304");
+  EXPECT_EQ(tenths_text(63.98), "64");
+}
+
+TEST(BytesNamed, NeedTheirUnit) {
+  EXPECT_EQ(bytes_named("memory", "24GiB"), 24.0 * (1 << 30));
+  EXPECT_EQ(bytes_named("memory", "80 GB"), 8e10);
+  EXPECT_EQ(bytes_named("memory", "65536B"), 65536);
+  for (const char* const text : {"24", "24q", "GiB", "0GiB", ""})
+    EXPECT_EQ(message_of<SettingError>([&] { bytes_named("memory", text); }),
+              "`memory` must be a number of bytes with its unit, such as 24GiB or 80GB, is '" +
+                  std::string(text) + "'");
+}
+
+}  // namespace
+}  // namespace headcount
