@@ -74,9 +74,9 @@ export function signTest(count, all) {
 
 // Ratios of the steps of the first cell to those of the second, seed by seed; a pair of which both
 // are censored has the ratio 1.
-function compared(runs, first, second, task) {
-  const others = fresh(runs, second, { task });
-  const ratios = fresh(runs, first, { task }).flatMap((run) => {
+function compared(runs, first, second, text) {
+  const others = fresh(runs, second, text);
+  const ratios = fresh(runs, first, text).flatMap((run) => {
     const other = others.find(({ seed }) => seed === run.seed);
     return other ? [stepsOf(run) / stepsOf(other)] : [];
   });
@@ -84,16 +84,18 @@ function compared(runs, first, second, task) {
   return { ratios, later, all, p: signTest(later, all), ratio: medianOf(ratios) };
 }
 
-// The primary comparisons, corrected by Holm, and the same ones at other texts.
+// The primary comparisons, corrected by Holm, and the same ones at other texts and scales.
 export function comparisonTable(runs) {
-  const rows = [6, 0, 3, 1].flatMap((task) => {
+  const texts = [[6, ", primary"], [0], [3], [1], [6, ", ", "--score-scale 1"],
+    [6, ", ", "--qk-norm on"]];
+  const rows = texts.flatMap(([task, which = "", extra = ""]) => {
     const all = kComparisons.map(([name, ...cells]) =>
-      ({ name, ...compared(runs, ...cells, task) })).filter(({ all: pairs }) => pairs);
+      ({ name, ...compared(runs, ...cells, { task, extra }) })).filter(({ all: pairs }) => pairs);
     const least = Math.min(...all.map(({ p }) => p));
     return all.map(({ name, later, all: pairs, p, ratio, ratios }) => {
       const whole = pairs === kSeeds.length;
       const passes = least <= 0.05 / 2 && p <= (p === least ? 0.05 / 2 : 0.05);
-      return [name, `${taskText(task)}${task === 6 ? ", primary" : ""}`,
+      return [name, taskText(task) + which + (extra && `\`${extra}\``),
         `${later} of ${pairs}${whole ? "" : ", incomplete"}`, whole ? numberText(p, 3) : "",
         `${numberText(ratio, 2)} (${numberText(Math.min(...ratios), 2)} to ${
           numberText(Math.max(...ratios), 2)})`,
@@ -127,37 +129,41 @@ export const exposureTable = (runs) => markdown(
     isCensored(6) || isCensored(3) ? "" : numberText(of(6) / of(3), 2)]] : [];
   }));
 
+// Share right in the worst direction when runs ended, median.
+const worstText = (runs) =>
+  `${numberText(100 * medianOf(runs.map((run) => Math.min(...run.directions))), 1)} %`;
+
 // What runs at six directions and at squares had learned when they ended.
 export const endTable = (runs) => markdown(["query heads on KV heads", "text",
   "steps to 95 % of all answers", "right at the end", "in the worst direction"],
 kCells.flatMap((cell) => [6, 0].flatMap((task) => {
   const all = fresh(runs, cell, { task });
-  const share = (of) => numberText(100 * medianOf(all.map(of)), 1);
   return all.length ? [[cellText(cell), taskText(task), stepsText(all, "most"),
-    `${share((run) => run.answers)} %`,
-    task ? `${share((run) => Math.min(...run.directions))} %` : ""]] : [];
+    `${numberText(100 * medianOf(all.map((run) => run.answers)), 1)} %`,
+    task ? worstText(all) : ""]] : [];
 })));
 
-// Right answers by direction of trained models of which one query head is zeroed.
+// Right answers by direction of the first seed's trained models of which one query head is zeroed.
 export const headTable = (runs) => markdown(
   ["query heads on KV heads", "zeroed", ...[1, 2, 3, 4, 5, 6].map((n) => `direction ${n}`)],
-  runs.filter((run) => run.zeroed !== undefined).map((run) =>
+  runs.filter((run) => run.zeroed !== undefined && run.seed === 1).map((run) =>
     [cellText(run), run.zeroed === null ? "none" : `head ${run.zeroed + 1}`,
       ...run.directions.map((share) => `${numberText(100 * share)} %`)]));
 
 // Scores of another scale, larger boards, and runs of 20,000 steps.
 export function controlTable(runs) {
-  const [one, four] = [cellOf(1, 1), cellOf(4, 4)];
+  const one = cellOf(1, 1);
   const scales = ["", "--score-scale 1", "--score-scale 0.354", "--score-scale 0.177",
-    "--qk-norm on"].flatMap((extra) => [one, four].map((cell) =>
+    "--qk-norm on"].flatMap((extra) => [one, ...kPrimary.slice(0, 2)].map((cell) =>
     [cellText(cell), extra ? `\`${extra}\`` : "as above", fresh(runs, cell, { extra })]));
   const boards = [5, 7, 11].flatMap((side) => [2, 4, 8].map((width) => {
     const cell = { heads: 4, kv: 4, width };
     return [cellText(cell), `side ${side}, 1 direction`, fresh(runs, cell, { task: 1, side })];
   }));
   const long = fresh(runs, one, { cap: 20000 });
-  return markdown(["query heads on KV heads", "changed", "steps to learn"],
+  return markdown(
+    ["query heads on KV heads", "changed", "steps to learn", "right in the worst direction"],
     [...scales, [cellText(one), "at most 20,000 steps, of the censored seeds", long], ...boards]
       .filter(([, , all]) => all.length).map(([cell, changed, all]) =>
-        [cell, changed, stepsText(all)]));
+        [cell, changed, stepsText(all), worstText(all)]));
 }

@@ -134,7 +134,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
     study.kCells.find((cell) => cell.heads === heads && cell.kv === kv));
   const run = (cell, seed, learned, more) =>
     ({ ...cell, task: 6, side: 5, extra: "", cap: 6000, lr: 1e-3, seed, learned, loss: 1,
-      ...more });
+      directions: [0.99, 1], ...more });
   const tuning = [[1e-3, 500], [2e-3, 450], [4e-3, 500]].flatMap(([lr, steps]) =>
     [101, 102].map((seed) => run(four, seed, steps, { lr })));
   assert.equal(study.bestRate([...tuning, run(four, 101, 10, { lr: 8e-3 })], 6, four), 2e-3);
@@ -160,7 +160,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   includes(study.exposureTable([...runs(8), ...study.kSeeds.map((seed) =>
     run(four, seed, 400, { task: 3 }))]), "| 4 on 4 of 8 | – | 21 | 13 | – | 0.64 |");
   includes(study.controlTable([...runs(8), run(one, 5, 15000, { cap: 20000 }),
-    run(one, 1, 900, { extra: "--qk-norm on" })]), "15,000 (15,000 to 15,000); 1 of 8 runs",
+    run(one, 1, 900, { extra: "--qk-norm on" })]), "15,000 (15,000 to 15,000); 1 of 8 runs | 99.0 %",
   "| 1 on 1 of 32 | `--qk-norm on` | 900");
   assert.deepEqual(rows(study.endTable([1, 2].map((seed) => run(one, seed, null,
     { most: seed > 1 ? null : 700, answers: 0.9 + seed / 100,
@@ -168,7 +168,8 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   ["| 1 on 1 of 32 | 6 directions | 3,350 (700 to > 6,000), 1 censored; 2 of 8 runs | 91.5 % | " +
     "75.0 % |"]);
   assert.deepEqual(rows(study.headTable([...runs(1),
-    { ...four, zeroed: 1, directions: [1, 0.5] }])), ["| 4 on 4 of 8 | head 2 | 100 % | 50 % |"]);
+    ...[1, 2].map((seed) => ({ ...four, seed, zeroed: 1, directions: [1, 0.5] }))])),
+  ["| 4 on 4 of 8 | head 2 | 100 % | 50 % |"]);
 }
 
 // Statistics of the tables of the Markdown files; draw.mjs --check compares the tables themselves.
