@@ -15,11 +15,11 @@ TEST(TenthsText, HasADecimalOnlyWhereThereIsOne) {
 }
 
 TEST(BytesNamed, NeedTheirUnit) {
-  EXPECT_EQ(bytes_named("memory", "24GiB"), 24.0 * (1 << 30));
-  EXPECT_EQ(bytes_named("memory", "80 GB"), 8e10);
-  EXPECT_EQ(bytes_named("memory", "65536B"), 65536);
+  EXPECT_EQ(memory_named("24GiB"), 24.0 * (1 << 30));
+  EXPECT_EQ(memory_named("80 GB"), 8e10);
+  EXPECT_EQ(memory_named("65536B"), 65536);
   for (const char* const text : {"24", "24q", "GiB", "0GiB", ""})
-    EXPECT_EQ(message_of<SettingError>([&] { bytes_named("memory", text); }),
+    EXPECT_EQ(message_of<SettingError>([&] { memory_named(text); }),
               "`memory` must be a number of bytes with its unit, such as 24GiB or 80GB, is '" +
                   std::string(text) + "'");
 }
