@@ -228,11 +228,10 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
   if (models && rare == 0)
     std::cout << "\nPatterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
   const auto counts = [](const Setting& s) { return std::holds_alternative<WholeRange>(s.takes); };
-  if (std::ranges::any_of(settings, counts))
-    std::cout << "\nA count may end in k, which is 1024, or M, 1024k: --" +
-                     std::ranges::find_if(settings, counts)->name + " 1k.\n";
   std::cout << "\nExamples:\n" << command.examples << (models || rare > 0 ? "\n" : "");
-  if (models) std::cout << "headcount help mla explains an attention.\n";
+  if (models) std::cout << "headcount help mla explains an attention. ";
+  if (std::ranges::any_of(settings, counts))
+    std::cout << "In any count 1k is 1024, and 1M is 1024k.\n";
   if (rare > 0)
     std::cout << "headcount " << command.name << " --help all lists " << rare << " more flags.\n";
 }

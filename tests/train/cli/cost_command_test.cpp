@@ -94,7 +94,7 @@ TEST_F(CostCommand, SaysTheBytesOfASequenceAndOfATokenAndTheirTerms) {
              "state: 28 layers x 155,648 numbers x 4 B = 17,432,576 B a sequence\n"}},
            {"--config mamba-2.8b", {"64 layers: 23.75 MiB a sequence\n"}},
            {"--config deepseek-v3", {"latent: 61 layers x 576 numbers x 2 B = 70,272 B a token"}},
-           {"--config deepseek-v4", {"23 layers x 512 numbers x 2 B / 128 tokens = 184 B a token"}},
+           {"--config deepseek-v4", {"20 layers x 512 numbers x 2 B / 128 tokens = 160 B a token"}},
            {"--config llama --cache-dtype int8",
             {"32 layers x 16 rows of 128 x 130 B = 66,560 B a token"}},
            {"--config llama --cache-dtype k=int4+v=int2 --cache-group 64 --cache-recent 24",

@@ -181,9 +181,9 @@ TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
 }
 
 TEST(Match, RefusesWhatItDoesNotKnow) {
-  for (const char* text : {"", "param", "kv", "kv=", "kv=-1", "kv=0", "kv=1k"})
+  for (const char* text : {"", "param", "kv", "kv=", "kv=-1", "kv=0", "kv=1q"})
     EXPECT_THROW(Match::parse(text), Error) << text;
-  EXPECT_EQ(Match::parse("kv=1024").text(), "kv=1024");
+  for (const char* text : {"kv=1024", "kv=1k"}) EXPECT_EQ(Match::parse(text).text(), "kv=1024");
 }
 
 }  // namespace
