@@ -371,8 +371,8 @@ const Command kCompareCommand = {
       "time",
       true},
      {"force",
-      "train all runs again, even finished ones; the results of all seeds of this command are "
-      "erased first, and no other process may share the folder",
+      "erase the results of all seeds of this command and train all runs again; no other process "
+      "may share the folder",
       false},
      {"quiet", "show no progress", false},
      kFormatFlag,
