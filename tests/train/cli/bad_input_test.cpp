@@ -267,8 +267,9 @@ TEST(BadInput, OfAFullDiskIsNamed) {
                  train);
   EXPECT_FALSE(folder.has("small/checkpoints/step-3"));
   folder.done("train --quiet --resume small");  // with room it goes on
-  if (std::filesystem::exists("/dev/full"))     // a device of Linux
+  if (std::filesystem::exists("/dev/full")) {   // a device of Linux
     EXPECT_EQ(folder.shell("headcount cost > /dev/full").exit_code, kRuntime);
+  }
 }
 
 }  // namespace
