@@ -59,9 +59,7 @@ Safetensors open_safetensors(const fs::path& path) { return {read_bytes(path), p
 
 void write_safetensors(const fs::path& path, std::span<const TensorSource> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  DurableFile file(path);
-  file.write(safetensors_of(tensors, metadata));
-  file.flush();
+  write_file_durably(path, safetensors_of(tensors, metadata));
 }
 
 std::map<std::string, std::string> require_sums(const fs::path& folder,

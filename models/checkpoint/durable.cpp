@@ -107,7 +107,8 @@ bool is_made_to_fail(std::string_view call, std::size_t& bytes) {
 
 DurableFile::DurableFile(fs::path path, std::uint64_t kept)
     : path_(std::move(path)), file_(open_file(path_, O_WRONLY | O_CREAT | O_APPEND)) {
-  if (::ftruncate(file_, static_cast<off_t>(kept)) == 0) return;
+  // A device or pipe has no length to cut.
+  if (::ftruncate(file_, static_cast<off_t>(kept)) == 0 || (errno == EINVAL && kept == 0)) return;
   const WriteError error(path_, errno);
   ::close(file_);
   throw error;
@@ -127,11 +128,19 @@ void DurableFile::write(std::span<const std::byte> bytes) {
 void DurableFile::flush() { flush_file(path_, file_); }
 
 void write_file_durably(const fs::path& path, std::string_view bytes) {
-  publish(path, [&](const fs::path& staging) {
-    DurableFile file(staging);
+  const auto write = [&](const fs::path& to) {
+    DurableFile file(to);
     file.write(bytes);
     file.flush();
-  });
+  };
+  std::error_code error;
+  const fs::file_status found = fs::status(path, error);
+  if (error == std::errc::too_many_symbolic_link_levels) throw WriteError(path, error.value());
+  if (fs::exists(found) && !fs::is_regular_file(found)) return write(path);
+  fs::path target = path;
+  while (fs::is_symlink(fs::symlink_status(target, error)))
+    target = target.parent_path() / fs::read_symlink(target);
+  publish(target, write);
 }
 
 void publish_folder(const fs::path& path,

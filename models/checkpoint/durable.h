@@ -61,8 +61,9 @@ class DurableFile {
 };
 
 /// Replaces the file at `path`, or creates it, atomically: writes ".NAME.partial" beside it and
-/// renames that. The folder must exist; one writer of a path at a time. Throws WriteError; then
-/// `path` has its old contents, or the new ones if only the last flush of the folder failed.
+/// renames that. A symbolic link stays, and its target is replaced; a device or pipe is written
+/// into. The folder must exist; one writer of a path at a time. Throws WriteError; then a file has
+/// its old contents, or the new ones if only the last flush of the folder failed.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
 /// Creates the folder `path` with everything in it, atomically: calls `fill` with an empty staging

@@ -1,6 +1,9 @@
 #include "models/checkpoint/durable.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +11,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/base/files.h"
@@ -105,6 +109,32 @@ TEST_F(WriteFileDurably, TakesABareNameAndReplacesWhatACrashLeftBehind) {
   write_file_durably("a", "new");
   fs::current_path(before);
   EXPECT_EQ(contents(), (Contents{{"a", "new"}}));
+}
+
+TEST_F(WriteFileDurably, ReplacesNoLinkPipeOrFolder) {
+  fs::create_symlink("there", folder_ / "link");
+  fs::create_symlink("link", folder_ / "second");
+  for (const char* text : {"new", "newer"}) {  // the target is absent, then there
+    write_file_durably(folder_ / "second", text);
+    EXPECT_EQ(read_file(folder_ / "there"), text);
+  }
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link") && fs::is_symlink(folder_ / "second"));
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  write_file_durably(pipe, "text");
+  char read[5] = "";
+  EXPECT_EQ(::read(reader, read, 4), 4);
+  EXPECT_STREQ(read, "text");
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  fs::remove(pipe);
+  fs::create_directory(folder_ / "folder");
+  fs::create_symlink("loop", folder_ / "loop");
+  for (const auto& [name, error] : {std::pair("folder", EISDIR), {"loop", ELOOP}}) {
+    EXPECT_EQ(message_of<WriteError>([&, path = folder_ / name] { write_file_durably(path, ""); }),
+              "cannot write " + (folder_ / name).string() + ": " + std::strerror(error));
+  }
 }
 
 TEST_F(PublishFolder, PublishesEverythingOrNothing) {
