@@ -39,6 +39,14 @@ std::u32string read_symbols(const json& tokens) {
   return symbols;
 }
 
+// The object that `file`, whose own place is `path` ("model."), has for `key`. Throws DataError.
+const json& object_in(const json& file, const std::string& path, const std::string& key) {
+  const auto found = file.find(key);
+  if (found == file.end()) throw DataError("'{}{}' is missing", path, key);
+  if (!found->is_object()) refuse(path + key, *found, "it must be an object");
+  return *found;
+}
+
 // Throws DataError if `file` has another value of one of `keys` than `own`.
 void require_alike(const json& file, const json& own, const std::string& path,
                    std::initializer_list<const char*> keys) {
@@ -52,7 +60,7 @@ void require_alike(const json& file, const json& own, const std::string& path,
 // template that adds nothing.
 bool adds_nothing(const json& value) {
   const json single = value.is_object() ? value.value("single", json()) : json();
-  return single.size() == 1 && value.value("type", "") == "TemplateProcessing" &&
+  return single.size() == 1 && value.value("type", json()) == "TemplateProcessing" &&
          single.front().contains("Sequence");
 }
 
@@ -98,23 +106,21 @@ nlohmann::ordered_json hugging_face_tokenizer_config(Index context) {
 }
 
 Vocabulary read_hugging_face_tokenizer(const json& file) {
-  try {
-    const json& model = file.at("model");
-    std::u32string symbols = read_symbols(model.at("vocab"));
-    const bool underlined = !file.value("normalizer", json()).is_null();
-    if (underlined) std::ranges::replace(symbols, kUnderline, U' ');
-    Vocabulary vocabulary(std::move(symbols));
-    json own = hugging_face_tokenizer(vocabulary);
-    const json post_processor = file.value("post_processor", json());
-    if (adds_nothing(post_processor)) own["post_processor"] = post_processor;
-    require_alike(file, own, "",
-                  {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"});
-    require_alike(model, own["model"], "model.",
-                  {"type", "merges", "continuing_subword_prefix", "end_of_word_suffix"});
-    return vocabulary;
-  } catch (const json::exception& error) {
-    throw DataError("{}", reason_of(error));
-  }
+  if (!file.is_object())
+    throw DataError("it must be a JSON object, is {}", shortened(json_text(file)));
+  const json& model = object_in(file, "", "model");
+  std::u32string symbols = read_symbols(object_in(model, "model.", "vocab"));
+  const bool underlined = !file.value("normalizer", json()).is_null();
+  if (underlined) std::ranges::replace(symbols, kUnderline, U' ');
+  Vocabulary vocabulary(std::move(symbols));
+  json own = hugging_face_tokenizer(vocabulary);
+  const json post_processor = file.value("post_processor", json());
+  if (adds_nothing(post_processor)) own["post_processor"] = post_processor;
+  require_alike(file, own, "",
+                {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"});
+  require_alike(model, own["model"], "model.",
+                {"type", "merges", "continuing_subword_prefix", "end_of_word_suffix"});
+  return vocabulary;
 }
 
 }  // namespace headcount
