@@ -15,7 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -39,6 +45,8 @@
                 program_invocation_short_name rawmemchr renameat2 secure_getenv sem_init           \
                     sem_timedwait sigqueue sigtimedwait sigwaitinfo splice st_atim st_ctim st_mtim \
                         statx strchrnul sync_file_range syncfs sysinfo timer_create
+#pragma GCC poison epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd getrandom \
+    inotify_add_watch inotify_init inotify_init1 qsort_r sendfile signalfd
 #pragma GCC poison pthread_barrier_init pthread_getaffinity_np pthread_getattr_np     \
     pthread_setaffinity_np pthread_setname_np pthread_timedjoin_np pthread_tryjoin_np \
         sched_getaffinity sched_getcpu sched_setaffinity sched_setscheduler
