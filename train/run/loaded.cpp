@@ -30,7 +30,7 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   std::string directory;
   try {
     directory = read_run_record(folder).working_directory;
-  } catch (const DataError&) {  // a damaged run.json is reported where it is needed
+  } catch (const DataError&) {  // reported below, or where it is needed
   }
   std::error_code error;
   const auto found = [&](const std::string& path) {
@@ -43,6 +43,7 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
     if (text->empty()) continue;  // there is no validation file
     const std::string path = found(*text);
     if (!std::filesystem::exists(path, error)) {
+      if (directory.empty()) read_run_record(folder);  // if that is damaged, it is why
       throw DataError(
           "the text of {}, '{}', is not here{}; bring it back, or start in the directory that has "
           "it{}",

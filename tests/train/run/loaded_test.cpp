@@ -105,6 +105,8 @@ TEST_F(DamagedRun, FindsWhatItNeedsFromAnotherDirectory) {
   folder_.expect_refusal("train --quiet --resume deep/er/run", kData,
                          {"the text of deep/er/run, 'text.txt', is not here and no longer in " +
                           fs::canonical(folder_.path()).string()});
+  folder_.file("deep/er/run/run.json", "[");
+  folder_.expect_refusal("eval --from deep/er/run", kData, {"deep/er/run/run.json"});
 }
 
 TEST_F(DamagedRun, IsNotTheRunOfAnotherTextModelOrLength) {
