@@ -137,6 +137,7 @@ std::string data_table(const nlohmann::ordered_json& rows, Format format) {
     const auto value = [key = key](const Json& row) { return row.value(key, Json()); };
     const auto text = [value](const Json& row) {
       const Json cell = value(row);
+      if (cell.is_number_float()) return formatted("%.6g", cell.get<double>());
       return cell.is_string() ? cell.get<std::string>() : cell.is_null() ? "" : cell.dump();
     };
     columns.push_back({key, key, text, value, first.is_string()});
