@@ -88,9 +88,9 @@ std::string text_of(const Json& result, const std::string& data) {
   return "from " + text(from["settings"]) + "\nto   " + text(to["settings"]) + "\n\nparameters " +
          both("params", 0) + "\nKV cache, bytes a token " + both(bytes, whole ? 0 : 2) + "\n" +
          (from.contains("loss") ? "loss " + both("loss", 4) + " nats per " + text(result["unit"]) +
-                                      " (" + text(result["data"]) + ")\n"
+                                      " (" + printable(text(result["data"])) + ")\n"
                                 : "") +
-         note_line(result.value("note", "")) + "model in " + out +
+         note_line(result.value("note", "")) + "model in " + printable(out) +
          "; train it further by headcount train --init " + shell_word(out) + data + "\n";
 }
 

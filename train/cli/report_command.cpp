@@ -50,10 +50,11 @@ int report_command(const Call& call) {
   if (page != out) make_folder(out);
   write_file_durably(page, report_page(parts));
   for (const ReportPart& part : parts) {
-    std::cout << part.table(call.format, table_width(line));
+    const std::string table = part.table(call.format, table_width(line));
+    std::cout << (for_programs ? table : printable(table));
     if (!for_programs && !part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';
   }
-  if (!for_programs) std::cout << "report " << page.string() << '\n';
+  if (!for_programs) std::cout << "report " << printable(page.string()) << '\n';
   return 0;
 }
 

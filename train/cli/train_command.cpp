@@ -269,7 +269,7 @@ std::string text_of(const Json& result, const Job& job, const TrainingOutcome& o
               : formatted("median %.1f ms a step, %.0f tokens/s on ", outcome.median_milliseconds(),
                           result["tokens_per_second"].get<double>()) +
                     counted(result["threads"], "thread");
-  return text + "\nrun folder " + job.folder->path().string() + "\n";
+  return text + "\nrun folder " + printable(job.folder->path().string()) + "\n";
 }
 
 // What the model writes or, if only answers were learned, and the rest of a sample is noise,

@@ -112,6 +112,9 @@ TEST_F(ReportCommand, NothingThatARunIsCalledEndsItsScript) {
   record["starts"][0]["command"] = "</script><b>&<!--";
   folder_->file("ends/run.json", record.dump());
   text("ends --out ended");
+  folder_->copy("ends", "esc\x1b[2J");
+  expect_parts(text("esc\x1b[2J --out esc\x1b[2J"), {"report esc\\x1b[2J/report.html\n"});
+  expect_no_parts(text("esc\x1b[2J ends --out ended"), {"\x1b"});
   const std::string page = folder_->contents("ended/report.html");
   expect_parts(page, {"\\u003c/script>\\u003cb>&\\u003c!--"});
   expect_no_parts(page, {"</script><b>"});
