@@ -62,10 +62,13 @@ std::optional<double> weight_bytes(const fs::path& folder) {
   std::optional<double> sum;
   if (is_there(index)) {
     const nlohmann::json all = parsed(read_file(index), index.string());
+    if (!all.is_object()) throw DataError("{}: it must be a JSON object", index.string());
     const auto files = all.value("weight_map", nlohmann::json::object());
     for (const auto& [tensor, file] : files.items())
       if (file.is_string()) names.insert(file.get<std::string>());
-    const auto size = all.value("/metadata/total_size"_json_pointer, nlohmann::json());
+    const auto metadata = all.value("metadata", nlohmann::json());
+    const auto size =
+        metadata.is_object() ? metadata.value("total_size", nlohmann::json()) : nlohmann::json();
     if (size.is_number()) sum = size.get<double>();
   } else {
     for (const fs::path& file : entries_of(folder)) {

@@ -145,8 +145,13 @@ CostTable of_config(const CommandLine& line) {
   CostTable table = table_of(line, CacheType::bf16);
   const auto [file, read] = named_by("config", [&] {
     ConfigFile one = read_config_file(line.get("config"));
-    ModelCache cache = read_config_cache(one.config, line.get("as"));
-    return std::pair(std::move(one), std::move(cache));
+    try {
+      ModelCache cache = read_config_cache(one.config, line.get("as"));
+      return std::pair(std::move(one), std::move(cache));
+    } catch (const DataError& error) {
+      const std::string path = line.get("config");
+      throw DataError("{}: {}", path == "-" ? "standard input" : path, error.what());
+    }
   });
   ModelCache own = read;
   set_contexts(table, line, own.context);

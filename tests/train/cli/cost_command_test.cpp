@@ -231,6 +231,11 @@ TEST_F(CostCommand, CountsWeightsThatAModelIsLoadedFromAndNoOthers) {
                 R"({"metadata": {"total_size": 9000},
                     "weight_map": {"a": "model-00001-of-00002.safetensors"}})");
   EXPECT_EQ(weights("light"), 3000);
+  for (const char* other : {"[]", R"({"metadata": [9000]})"}) {
+    folder_->file("light/model.safetensors.index.json", other);
+    const json made = object("--config light --memory 24GiB");
+    EXPECT_EQ(made.value("weight_bytes", json()), json()) << other;
+  }
   // A file that cannot be read loses one answer.
   const std::string broken = "--config broken --context 1024 ";
   expect_parts(text(broken + "--memory 24GiB"),
