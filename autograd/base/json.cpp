@@ -13,16 +13,21 @@ namespace {
 
 using nlohmann::json;
 
-// Numbers of Python that JSON lacks, and strings that stand for them while a text is parsed: their
-// first character is one that JSON writes as an escape sequence and no configuration has.
+// Numbers of Python that JSON lacks, and strings that stand for them while a text is parsed: each
+// as long with its quotation marks, so that errors name the right column, and with a first
+// character that no configuration has.
 struct PythonNumber {
   std::string_view written, standing_for;
   double value;
 };
 constexpr PythonNumber kPythonNumbers[] = {
-    {"NaN", "\x01NaN", std::numeric_limits<double>::quiet_NaN()},
-    {"Infinity", "\x01Infinity", std::numeric_limits<double>::infinity()},
-    {"-Infinity", "\x01-Infinity", -std::numeric_limits<double>::infinity()}};
+    {"NaN", "\x7f", std::numeric_limits<double>::quiet_NaN()},
+    {"Infinity", "\x7fInfin", std::numeric_limits<double>::infinity()},
+    {"-Infinity", "\x7f-Infin", -std::numeric_limits<double>::infinity()}};
+
+std::string in_quotes(const PythonNumber& number) {
+  return '"' + std::string(number.standing_for) + '"';
+}
 
 // `text` with strings in place of Python's numbers.
 std::string with_strings_for_numbers(std::string_view text) {
@@ -32,7 +37,7 @@ std::string with_strings_for_numbers(std::string_view text) {
     const auto found =
         in_string ? std::end(kPythonNumbers) : std::ranges::find_if(kPythonNumbers, begins);
     if (found != std::end(kPythonNumbers)) {
-      changed += json(found->standing_for).dump();
+      changed += in_quotes(*found);
       text.remove_prefix(found->written.size());
       continue;
     }
@@ -69,7 +74,13 @@ nlohmann::json parse_json(std::string_view text, NonFinite numbers) {
     return numbers == NonFinite::allowed ? json::parse(with_strings_for_numbers(text), on_value)
                                          : json::parse(text, on_value);
   } catch (const json::exception& error) {
-    throw DataError("not valid JSON: {}", reason_of(error));
+    std::string reason = reason_of(error);
+    for (const PythonNumber& one : kPythonNumbers) {
+      const std::string stands = printable(in_quotes(one));
+      for (std::size_t at = 0; (at = reason.find(stands)) != reason.npos;)
+        reason.replace(at, stands.size(), one.written);
+    }
+    throw DataError("not valid JSON: {}", reason);
   }
 }
 
@@ -78,7 +89,12 @@ std::string json_text(const json& value) {
     const auto number = value.get<double>();
     return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
   }
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (!value.is_structured()) return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text;
+  for (const auto& [key, element] : value.items())
+    text += (text.empty() ? "" : ",") + (value.is_object() ? json_text(key) + ":" : "") +
+            json_text(element);
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
 std::string reason_of(const json::exception& error) {

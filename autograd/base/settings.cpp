@@ -54,7 +54,7 @@ struct ValueOf {
     if (error == std::errc::invalid_argument)
       throw SettingError("{} must be a number, is {}", name, quoted(text));
     if (number == 0 ? error != std::errc{} : std::abs(number) < kLeast)
-      throw SettingError("{} must be 0 or at least {}: {} is 0 in single precision", name,
+      throw SettingError("{} must be 0 or at least {}: {} is too small for single precision", name,
                          shortest_text(kLeast), shortened(text));
     if (error != std::errc{} || number < range.low || number > range.high ||
         (range.open && number == range.high)) {
@@ -73,6 +73,9 @@ struct ValueOf {
     return text;
   }
   nlohmann::json operator()(const Text& takes) const {
+    if (text.find('\0') != text.npos)
+      throw SettingError("{} is {}, with a NUL byte, which ends texts and paths", name,
+                         quoted(text));
     if (takes.shortest == nullptr) {
       if (!utf8::is_valid(text)) throw SettingError("{} must be UTF-8", name);
       return text;
@@ -191,6 +194,8 @@ std::string help_text(const Setting& setting) {
 void Given::put(const std::string& name, const nlohmann::json& value) {
   const Setting* const setting = find_setting(*known_, name);
   if (setting == nullptr) throw SettingError("{} is not a setting", headcount::quoted(name));
+  if (std::holds_alternative<Text>(setting->takes) && !value.is_string() && !value.is_number())
+    throw SettingError("`{}` must be a text, is {}", name, shortened(json_text(value)));
   const std::string text = setting_text(value);
   if (setting->traits.stands_for == nullptr) {
     values_[name] = setting->value(text);

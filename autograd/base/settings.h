@@ -52,7 +52,7 @@ struct WholeRange {  ///< counts, of which k stands for 1024 and M for 1024^2, a
 struct Naturals {  ///< whole numbers from 0 to 2^64 - 1
   bool operator==(const Naturals&) const = default;
 };
-struct NumberRange {  ///< numbers that are not 0 in single precision unless they are 0
+struct NumberRange {  ///< 0 and numbers that single precision has in full
   double low, high = std::numeric_limits<double>::max();
   bool open = false;  ///< `high` itself is refused
 

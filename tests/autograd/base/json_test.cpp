@@ -41,6 +41,9 @@ TEST(ParseJson, ReadsPythonsNumbersWhereTheyAreAllowed) {
   const std::string text = R"(["NaN", "\" Infinity \\", {"-Infinity": "\\"}])";
   EXPECT_EQ(parsed(text), parse_json(text)) << "within strings they are text";
   EXPECT_EQ(message_of<DataError>([&] { parsed("[Infinite]"); }).substr(0, 15), "not valid JSON:");
+  const std::string wrong = message_of<DataError>([&] { parsed("[NaN, -Infinityx"); });
+  EXPECT_TRUE(wrong.starts_with("not valid JSON: line 1, column 16: ")) << wrong;
+  EXPECT_TRUE(wrong.ends_with("last read: '-Infinityx'")) << wrong;
   EXPECT_EQ(refusal("[NaN]").substr(0, 15), "not valid JSON:");
 }
 
@@ -50,6 +53,8 @@ TEST(JsonText, WritesNumbersThatJsonLacksAsPythonDoes) {
   EXPECT_EQ(json_text(values[1]), "Infinity");
   EXPECT_EQ(json_text(values[2]), "-Infinity");
   EXPECT_EQ(json_text(values[3]), "1.5");
+  EXPECT_EQ(json_text(values), "[NaN,Infinity,-Infinity,1.5]");
+  EXPECT_EQ(json_text({{"a\"", values[0]}, {"b", {}}}), "{\"a\\\"\":NaN,\"b\":null}");
 }
 
 TEST(WholeNumber, NamesTheKeyAndWhatStandsThere) {

@@ -76,9 +76,12 @@ constexpr const char* kCases = R"(
 2 --version nonsense => 'nonsense' is a word too many
 2 non%1bsense => 'non\x1bsense' is no command
 2 + --lr 1e-400 => --lr must be 0 or at least 1.2e-38
+2 + --lr 1e+ => --lr must be a number, is '1e+'
 2 + --steps 10q => --steps must be a whole number, is '10q'
 3 + --config infinite.json => infinite.json: => not valid JSON
 3 + --config raw.json => raw.json: '\x1b[31m\x00' is not a setting
+3 + --config nul.json => nul.json: --data is 'text.txt\x00x', with a NUL byte
+3 + --config object.json => object.json: --data must be a text, is {}
 3 report raw.json => raw.json: it holds no results of a comparison: 'data' is missing
 3 report number.json => it holds no results of a comparison: 'seeds' is 
 3 + --validation nowhere.txt => --validation 'nowhere.txt' is no file
@@ -153,6 +156,7 @@ constexpr const char* kCases = R"(
 3 cost --config llama-3.1-406b => llama-3.1-405b
 2 cost --config llama.json --mtp => --mtp => llama has none
 2 cost --config llama.json --attention mha,gqa3 => gqa3 => --kv-heads 3 does not divide
+3 cost --config unknown.json => --config: unknown.json: 
 3 cost --config escape.json => \x1b[2Jllama
 2 cost --config llama.json --memory 24 => --memory must be a number of bytes with its unit
 2 cost --report= => --report is empty
@@ -203,6 +207,8 @@ class World : public TrainFolder {
              {"unknown.json", "{\"colour\": \"red\"}"},
              {"infinite.json", "{\"lr\": Infinity}"},
              {"raw.json", "{\"\\u001b[31m\\u0000\": 1}"},
+             {"nul.json", R"({"data": "text.txt\u0000x"})"},
+             {"object.json", R"({"data": {}})"},
              {"number.json", "{\"data\": \"a\", \"data_sha256\": \"\", \"seeds\": true}"},
              {"llama.json",
               "{\"model_type\": \"llama\", \"num_hidden_layers\": 32, "
