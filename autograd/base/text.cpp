@@ -131,6 +131,7 @@ std::errc parse_number(std::string_view text, double& number) {
   }
   if (text.starts_with('+') || text.find_first_not_of("0123456789.eE+-") != std::string_view::npos)
     return std::errc::invalid_argument;
+  if (text.find_last_of("eE+-") == text.size() - 1) return std::errc::invalid_argument;
   std::istringstream stream{std::string(text)};
   stream.imbue(std::locale::classic());
   stream >> number;
@@ -215,18 +216,51 @@ std::string encode_utf8(std::u32string_view text) {
   }
 }
 
+namespace {
+
+struct Range {
+  char32_t first, last;
+};
+
+bool is_in(std::span<const Range> ranges, char32_t c) {
+  return std::ranges::any_of(ranges, [&](const Range& r) { return r.first <= c && c <= r.last; });
+}
+
+}  // namespace
+
 bool is_letter(char32_t c) {
   if (c < 0x80) return std::isalpha(static_cast<int>(c)) != 0;
-  struct Range {
-    char32_t first, last;
-  };
   constexpr Range kOthers[] = {
       {0x80, 0xa9},     {0xab, 0xb4},     {0xb6, 0xb9},     {0xbb, 0xbf},      // Latin-1
       {0xd7, 0xd7},     {0xf7, 0xf7},     {0x1680, 0x1680},                    // times, divided by
       {0x2000, 0x206f}, {0x3000, 0x3004}, {0x3008, 0x3020},                    // general, CJK
       {0xff01, 0xff20}, {0xff3b, 0xff40}, {0xff5b, 0xff65}, {0xfe10, 0xfe6f},  // forms
       {0xfeff, 0xfeff}};
-  return std::ranges::none_of(kOthers, [&](const Range& r) { return r.first <= c && c <= r.last; });
+  return !is_in(kOthers, c);
+}
+
+bool is_continuing(char32_t c) {
+  constexpr Range kRanges[] = {{0x300, 0x36f}, {0x200d, 0x200d}, {0xfe00, 0xfe0f}};
+  return is_in(kRanges, c);
+}
+
+std::string in_one_column(char32_t c) {
+  // Scripts written from left to right without marks that combine, and signs.
+  constexpr Range kRanges[] = {{0x20, 0x7e},       // ASCII
+                               {0xa0, 0xac},       // Latin, up to the soft hyphen
+                               {0xae, 0x2ff},      // Latin, phonetic letters
+                               {0x370, 0x482},     // Greek, Cyrillic
+                               {0x48a, 0x58f},     // Cyrillic, Armenian
+                               {0x10a0, 0x10ff},   // Georgian
+                               {0x1e00, 0x1fff},   // Latin, Greek
+                               {0x2010, 0x2027},   // punctuation
+                               {0x2030, 0x205e},   // punctuation
+                               {0x2070, 0x20cf},   // superscripts, currencies
+                               {0x2100, 0x2319},   // letterlike signs, arrows, mathematics
+                               {0x2500, 0x25fc},   // boxes, blocks, shapes
+                               {0x2800, 0x28ff}};  // Braille
+  if (c == U'\n') return "↵";
+  return is_in(kRanges, c) ? encode_utf8({&c, 1}) : "";
 }
 
 std::size_t character_count(std::string_view text) {

@@ -69,6 +69,14 @@ std::string encode_utf8(std::u32string_view text);
 /// punctuation, by blocks of Unicode.
 bool is_letter(char32_t c);
 
+/// Returns true for characters that belong to the one before them, as in a family of emoji: the
+/// joiner, variation selectors and combining diacritical marks.
+bool is_continuing(char32_t c);
+
+/// `c` as one column of any terminal, a line break as ↵; empty for a character that may take
+/// another number of columns, combine with others or change the direction of writing.
+std::string in_one_column(char32_t c);
+
 /// Number of code points of UTF-8 `text`, about the columns that it takes; invalid bytes count as
 /// the characters that are shown for them.
 std::size_t character_count(std::string_view text);

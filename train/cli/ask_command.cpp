@@ -1,3 +1,5 @@
+#include <utf8.h>
+
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -50,8 +52,11 @@ Json answer(const LanguageModel& model, const Vocabulary& vocabulary,
     std::vector<TokenProbability> order = likeliest_tokens(logits, i == 0 ? vocabulary.size() : 1);
     token = order.front().token;
     if (i == 0) first = std::move(order);
-    const auto next = part_of(vocabulary.symbols()[static_cast<std::size_t>(token)]);
-    if (i > 0 && (next == PartOf::neither || (part != PartOf::neither && next != part))) break;
+    const char32_t symbol = vocabulary.symbols()[static_cast<std::size_t>(token)];
+    const auto next = is_continuing(symbol) ? part : part_of(symbol);
+    if (i > 0 && !is_continuing(symbol) &&
+        (next == PartOf::neither || (part != PartOf::neither && next != part)))
+      break;
     part = next;
     text += character(token);
   }
@@ -93,6 +98,10 @@ Json answers_of(const CommandLine& line, const LoadedRun& run, const Given& give
       if (!std::getline(std::cin, text))
         throw UsageError("--text - finds no line on standard input; give one");
       if (text.ends_with('\r')) text.pop_back();
+      if (const std::size_t nul = text.find('\0'); nul != text.npos)
+        throw DataError("--text -: standard input has a NUL byte at offset {}; give it text", nul);
+      if (!utf8::is_valid(text))
+        throw DataError("--text -: standard input is not UTF-8; convert it, e.g. with iconv");
     }
     const std::vector<std::int32_t> prompt = encode_flag("text", text, run);
     require_room("text", prompt, run, "");
@@ -109,6 +118,18 @@ Json answers_of(const CommandLine& line, const LoadedRun& run, const Given& give
   return all;
 }
 
+// A character as it is, if a terminal shows it by itself, or its number.
+std::string shown(const Json& character) {
+  const std::string text = character;
+  const char32_t c = decode_utf8(text, "a character").front();
+  const auto within = [&](char32_t first, char32_t last) { return first <= c && c <= last; };
+  const bool wide = within(0x3041, 0x3096) || within(0x30a1, 0x9fff) || within(0xac00, 0xd7a3) ||
+                    within(0x1f300, 0x1f3fa) || within(0x1f400, 0x1faff);  // kana to emoji
+  const std::string narrow = in_one_column(c);
+  if (!narrow.empty()) return narrow;
+  return wide ? text : formatted("U+%04X", static_cast<unsigned>(c));
+}
+
 std::string answer_text(const Json& answered) {
   const auto percent = [](const Json& share) {
     return formatted("%.1f %%", 100 * share.get<double>());
@@ -122,7 +143,7 @@ std::string answer_text(const Json& answered) {
   }
   out += "first characters:";
   for (const Json& one : answered["first"])
-    out += " " + one["character"].get<std::string>() + " " + percent(one["p"]);
+    out += " " + shown(one["character"]) + " " + percent(one["p"]);
   return out + "\n\n";
 }
 

@@ -86,30 +86,6 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
   return layers;
 }
 
-// Returns true for a character that takes one column, in its place, in any terminal: of scripts
-// written from left to right without marks that combine, and of signs. Control, wide and combining
-// characters, letters and marks that change the direction, and what is no character are in none of
-// these ranges.
-bool takes_one_column(char32_t character) {
-  constexpr std::pair<char32_t, char32_t> kRanges[] = {
-      {0x20, 0x7e},       // ASCII
-      {0xa0, 0xac},       // Latin, up to the soft hyphen
-      {0xae, 0x2ff},      // Latin, phonetic letters
-      {0x370, 0x482},     // Greek, Cyrillic
-      {0x48a, 0x58f},     // Cyrillic, Armenian
-      {0x10a0, 0x10ff},   // Georgian
-      {0x1e00, 0x1fff},   // Latin, Greek
-      {0x2010, 0x2027},   // punctuation
-      {0x2030, 0x205e},   // punctuation
-      {0x2070, 0x20cf},   // superscripts, currencies
-      {0x2100, 0x2319},   // letterlike signs, arrows, mathematics
-      {0x2500, 0x25fc},   // boxes, blocks, shapes
-      {0x2800, 0x28ff}};  // Braille
-  return std::ranges::any_of(kRanges, [=](const auto& range) {
-    return range.first <= character && character <= range.second;
-  });
-}
-
 constexpr const char* kStandIn = "�";
 
 // The characters of the text, each as one visible column.
@@ -117,10 +93,8 @@ std::vector<std::string> labels(std::span<const std::int32_t> tokens,
                                 const Vocabulary& vocabulary) {
   std::vector<std::string> all;
   for (const std::int32_t token : tokens) {
-    const char32_t character = vocabulary.symbols()[static_cast<std::size_t>(token)];
-    all.push_back(character == U'\n'            ? "↵"
-                  : takes_one_column(character) ? encode_utf8({&character, 1})
-                                                : kStandIn);
+    const std::string shown = in_one_column(vocabulary.symbols()[static_cast<std::size_t>(token)]);
+    all.push_back(shown.empty() ? kStandIn : shown);
   }
   return all;
 }
@@ -130,7 +104,7 @@ std::string stand_ins(std::span<const std::int32_t> tokens, const Vocabulary& vo
   std::set<char32_t> hidden;
   for (const std::int32_t token : tokens) {
     const char32_t character = vocabulary.symbols()[static_cast<std::size_t>(token)];
-    if (character != U'\n' && !takes_one_column(character)) hidden.insert(character);
+    if (in_one_column(character).empty()) hidden.insert(character);
   }
   const auto name = [](char32_t character) {
     return formatted("U+%04X", static_cast<unsigned>(character));

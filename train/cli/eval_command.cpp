@@ -48,7 +48,7 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
 
 // Throws UsageError if --logits would replace a file that eval did not write.
 void check_logits_file(const std::string& path) {
-  if (!is_there(path)) return;
+  if (!is_there(path) || std::filesystem::is_other(path)) return;  // devices, pipes
   try {
     open_safetensors(path).at("logits");
   } catch (const DataError&) {
@@ -133,7 +133,7 @@ int print(const Call& call, const Given& given, const Evaluation& result, const 
                     text.baselines, "attention_entropy", result.attention_entropy, "loss_change",
                     change);
   const Index longest = std::min(plan->context, std::ssize(text.validation.tokens) - 1);  // window
-  std::string lines = text.name + ": " + counted(result.characters, unit) +
+  std::string lines = printable(text.name) + ": " + counted(result.characters, unit) +
                       formatted("\nloss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n",
                                 result.loss, unit.c_str(), bits, 100 * result.accuracy) +
                       loss_by_position_line(result.loss_by_position, longest) +

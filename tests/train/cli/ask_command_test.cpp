@@ -49,8 +49,10 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
 // Texts of one line, so that a model soon writes what follows.
 TEST(AskCommand, AnswersInWholeWordsOfAnyScriptAndWholeNumbers) {
   const TrainFolder folder;
-  const std::pair<std::string, std::string> answers[] = {
-      {"die Straße.", "Straße"}, {"это Мама!", "Мама"}, {"es ist 1024a", "1024"}};
+  const std::pair<std::string, std::string> answers[] = {{"die Straße.", "Straße"},
+                                                         {"это Мама!", "Мама"},
+                                                         {"es ist 1024a", "1024"},
+                                                         {"ein 👩‍💻.", "👩‍💻"}};
   for (std::size_t i = 0; i < std::size(answers); ++i) {
     const auto& [line, answer] = answers[i];
     const std::string name = std::to_string(i), question = line.substr(0, line.find(answer));
@@ -70,6 +72,15 @@ TEST(AskCommand, AnswersInWholeWordsOfAnyScriptAndWholeNumbers) {
     EXPECT_EQ(asked("\n")["answer"], answer);
     EXPECT_EQ(asked("\r\n"), asked("\n"));
   }
+  const auto shown = [&](const std::string& input) {
+    const ProgramResult result =
+        folder.shell("printf '" + input + "' | headcount ask --text - --from 3");
+    return result.out + result.err;
+  };
+  expect_parts(shown("ein 👩\n"), {"first characters: U+200D "});
+  expect_parts(shown("ein 👩‍💻.\n"), {"first characters: ↵ "});
+  expect_parts(shown("ein\\000\n"), {"--text -: standard input has a NUL byte at offset 3"});
+  expect_parts(shown("ein\\377\n"), {"--text -: standard input is not UTF-8"});
 }
 
 TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {
