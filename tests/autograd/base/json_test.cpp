@@ -43,7 +43,7 @@ TEST(ParseJson, ReadsPythonsNumbersWhereTheyAreAllowed) {
   EXPECT_EQ(message_of<DataError>([&] { parsed("[Infinite]"); }).substr(0, 15), "not valid JSON:");
   const std::string wrong = message_of<DataError>([&] { parsed("[NaN, -Infinityx"); });
   EXPECT_TRUE(wrong.starts_with("not valid JSON: line 1, column 16: ")) << wrong;
-  EXPECT_TRUE(wrong.ends_with("last read: '-Infinityx'")) << wrong;
+  EXPECT_NE(wrong.find("last read: '-Infinityx';"), wrong.npos) << wrong;
   EXPECT_EQ(refusal("[NaN]").substr(0, 15), "not valid JSON:");
 }
 
