@@ -85,13 +85,19 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
   const std::filesystem::path newest = *find_checkpoint(folder);
   if (newest == folder)
     throw DataError("'{}' is a checkpoint itself; name its run for the best one", folder.string());
-  std::vector<LoggedStep> steps = read_metrics(folder);
-  std::erase_if(
-      steps, [&](const LoggedStep& at) { return !is_there(checkpoint_of(folder, at.step.step)); });
-  const Index step = best_of(steps).step;
-  if (step == 0)
+  // A run that continues trains the steps after its newest checkpoint again.
+  const BestEvaluation best = best_of(read_metrics(folder, *step_of(newest)));
+  if (best.step == 0)
     throw DataError("'{}' has no evaluated checkpoint yet; take the newest one", folder.string());
-  return checkpoint_of(folder, step);
+  std::filesystem::path checkpoint = checkpoint_of(folder, best.step);
+  if (!is_there(checkpoint)) {
+    throw DataError(
+        "'{}' has its lowest validation loss, {}, at step {}, whose checkpoint is not there; "
+        "take the newest one without `best`, or train with `checkpoint-every` above 0, which keeps "
+        "the best",
+        folder.string(), formatted("%.4f", best.loss), best.step);
+  }
+  return checkpoint;
 }
 
 std::filesystem::path require_checkpoint(const std::string& path) {

@@ -68,9 +68,8 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
   }
 }
 
-/// The checkpoint of the run in `folder` that has the lowest validation loss of those that were
-/// evaluated, as metrics.jsonl says. Throws DataError if there is none, and for a folder that is no
-/// run.
+/// The checkpoint of the run in `folder` at the lowest validation loss, as metrics.jsonl says up to
+/// the newest checkpoint. Throws DataError if it is not there, and for a folder that is no run.
 std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
 
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder. Throws

@@ -114,6 +114,9 @@ TEST_F(TrainCommand, SaysWhereTheLossWasLowestAndHowThatModelIsRead) {
                        ", at step " + std::to_string(best) + ", from which on the run overfits; "});
     if (kept == "0") {
       expect_parts(out, {"that checkpoint is not kept; --checkpoint-every above 0 keeps it\n"});
+      folder_.expect_refusal("eval --best --from " + run, kData,
+                             {", at step " + std::to_string(best) + ", whose checkpoint is not",
+                              "--checkpoint-every above 0"});
       continue;
     }
     expect_parts(out, {"headcount sample --from kept-5 --best reads that checkpoint, and so does"});
