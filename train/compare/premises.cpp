@@ -91,11 +91,41 @@ std::string why_overfit(const ComparisonResult& result, std::span<const RunResul
          "; take a longer text, or fewer steps";
 }
 
-// What may help runs that have not learned: more training, unless their loss rises.
-std::string remedy(std::span<const RunResult> runs) {
-  const auto turn = overfit(runs);
-  if (!turn) return "train longer";
-  return formatted("its validation loss rises from step %td on: take a longer text", turn->step);
+// Training losses of an attention: means over its runs, point by point, up to the end of the
+// shortest.
+std::vector<double> mean_curve(std::span<const RunResult> runs) {
+  std::size_t points = runs.empty() ? 0 : runs.front().curve_losses.size();
+  for (const RunResult& run : runs) points = std::min(points, run.curve_losses.size());
+  std::vector<double> curve;
+  for (std::size_t i = 0; i < points; ++i)
+    curve.push_back(mean_of(runs, [i](const RunResult& run) { return run.curve_losses[i]; }));
+  return curve;
+}
+
+// Returns true if runs look overfit without evaluations on the way: their mean loss is no better
+// than the baseline's, while that of training, over the last tenth of the steps, is.
+bool look_overfit(std::span<const RunResult> runs, std::optional<double> baseline) {
+  const std::vector<double> curve = mean_curve(runs);
+  if (curve.empty() || !baseline) return false;
+  const std::size_t tenth = std::max<std::size_t>(1, curve.size() / 10);
+  const double training = estimate(std::span(curve).last(tenth), 1.0).mean;
+  const double loss = mean_of(runs, [](const RunResult& run) { return run.validation_loss; });
+  return loss >= *baseline && overfits(training, *baseline);
+}
+
+// What may help runs that have not learned: more training, unless they overfit.
+std::string remedy(std::span<const RunResult> runs, const ComparisonResult& result) {
+  if (const auto turn = overfit(runs))
+    return formatted("its validation loss rises from step %td on: take a longer text", turn->step);
+  return look_overfit(runs, result.baseline_loss) ? "its training loss is far lower, so it may "
+                                                    "overfit: evaluate on the way (eval-every) "
+                                                    "to see from which step on"
+                                                  : "train longer";
+}
+
+// The value of a setting that ends runs when they have learned; 0: it ends none.
+double mark(const ComparisonResult& result, const char* setting) {
+  return result.config.value(setting, 0.0);
 }
 
 Index answers_asked(const RunResult& run) {
@@ -104,9 +134,11 @@ Index answers_asked(const RunResult& run) {
   return asked;
 }
 
-// Reason why the share of right answers tells nothing, given that `chance` are right without a
-// lookup and that `limit`, a share, is the tolerance; empty if it tells something.
-std::string why_no_better(double chance, double limit, std::span<const RunResult> runs) {
+// Reason why the share of right answers tells nothing, given that `limit`, a share, is the
+// tolerance; empty if it tells something.
+std::string why_no_better(const ComparisonResult& result, double limit,
+                          std::span<const RunResult> runs) {
+  const double chance = *result.answer_chance;
   const double right =
       mean_of(runs, [](const RunResult& run) { return run.answer_accuracy.value_or(0); });
   const Index asked = answers_asked(runs.front());
@@ -124,7 +156,7 @@ std::string why_no_better(double chance, double limit, std::span<const RunResult
                      100 * luck) +
            "evaluate on more text";
   }
-  return text + formatted("the tolerance is %.1f points; ", 100 * limit) + remedy(runs);
+  return text + formatted("the tolerance is %.1f points; ", 100 * limit) + remedy(runs, result);
 }
 
 // Reason why nothing can be measured against the reference; empty if it can. `runs` are runs of the
@@ -138,11 +170,12 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
     if (*result.baseline_loss - loss <= (answers ? 0 : limit)) {
       return who + formatted("a loss of %.4f, ", loss) + baseline_name(result) +
              formatted(" has %.4f", *result.baseline_loss) +
-             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) + "; " + remedy(runs);
+             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) + "; " +
+             remedy(runs, result);
     }
   }
   if (!answers || !result.answer_chance) return "";
-  const std::string why = why_no_better(*result.answer_chance, limit / 100, runs);
+  const std::string why = why_no_better(result, limit / 100, runs);
   return why.empty() ? "" : who + why;
 }
 
@@ -155,7 +188,7 @@ std::string why_not_in_time(const ComparisonResult& result, std::span<const RunR
   return reference(result).spec +
          formatted(", the reference, does not learn in %td steps on %td of %td seeds; ",
                    result.steps, std::ssize(late), std::ssize(runs)) +
-         remedy(late);
+         remedy(late, result);
 }
 
 // Least number of seeds with which a sign test decides.
@@ -193,10 +226,20 @@ std::string why_in_vain(const ComparisonResult& facts) {
     return formatted("verdicts about %s count seeds and need %td or more",
                      steps ? "steps" : "answers", least_seeds());
   }
+  if (const double loss = mark(facts, "stop-at-loss");
+      steps && facts.baseline_loss && *facts.baseline_loss < loss) {
+    return baseline_name(facts) +
+           formatted(" has a loss of %.4f, so that a mark of %g asks for no attention; lower it",
+                     *facts.baseline_loss, loss);
+  }
   return "";
 }
 
 bool overfits(const VariantResult& variant) { return overfit(variant.runs).has_value(); }
+
+bool may_overfit(const VariantResult& variant, const ComparisonResult& result) {
+  return overfits(variant) || look_overfit(variant.runs, result.baseline_loss);
+}
 
 std::string why_open(const ComparisonResult& result, double tolerance) {
   const Question& question = result.question;
@@ -249,21 +292,6 @@ std::string why_control_passes(const ComparisonResult& result) {
   return "";
 }
 
-namespace {
-
-// Training losses of an attention: means over its runs, point by point, up to the end of the
-// shortest.
-std::vector<double> mean_curve(std::span<const RunResult> runs) {
-  std::size_t points = runs.empty() ? 0 : runs.front().curve_losses.size();
-  for (const RunResult& run : runs) points = std::min(points, run.curve_losses.size());
-  std::vector<double> curve;
-  for (std::size_t i = 0; i < points; ++i)
-    curve.push_back(mean_of(runs, [i](const RunResult& run) { return run.curve_losses[i]; }));
-  return curve;
-}
-
-}  // namespace
-
 std::optional<double> fall_at_end(const VariantResult& variant, const ComparisonResult& result) {
   if (result.question.metric == Metric::steps) return std::nullopt;  // runs end when they learned
   const std::vector<double> curve = mean_curve(variant.runs);
@@ -283,15 +311,6 @@ std::optional<double> fall_at_end(const VariantResult& variant, const Comparison
                        static_cast<double>(tenth) / static_cast<double>(curve.size());
   return 100 * fall / steps;
 }
-
-namespace {
-
-// The value of a setting that ends runs when they have learned; 0: it ends none.
-double mark(const ComparisonResult& result, const char* setting) {
-  return result.config.value(setting, 0.0);
-}
-
-}  // namespace
 
 double share_to_learn(std::string_view data) {
   const BuiltInCorpus* const corpus = find_built_in(data);

@@ -39,13 +39,16 @@ std::string why_beaten(const ComparisonResult& result);
 /// pass. Takes the variants' verdicts.
 std::string why_control_passes(const ComparisonResult& result);
 
-/// Reason, known before any run, why no verdict can be reached, a clause as above: seeds, steps or
-/// a tolerance with which none is possible. `facts` needs no variants.
+/// Reason, known before any run, why no verdict can be reached, a clause as above: seeds, steps, a
+/// tolerance or a mark with which none is possible. `facts` needs no variants.
 std::string why_in_vain(const ComparisonResult& facts);
 
 /// Returns true if the attention's runs overfit: if since the evaluation at which their mean
 /// validation loss was lowest it has risen (see `overfits`), and that of each run has.
 bool overfits(const VariantResult& variant);
+/// Returns true if they overfit, or look so without evaluations on the way: the mean of their
+/// validation losses is no better than the baseline's, that of training, at the end, is.
+bool may_overfit(const VariantResult& variant, const ComparisonResult& result);
 
 /// Rate at which an attention's training loss still falls at its end, nats per 100 steps. None if
 /// it fell by less than the tolerance over the last tenth of the steps (for answers: by less than

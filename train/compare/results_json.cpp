@@ -153,8 +153,10 @@ std::string comparison_csv(const ComparisonResult& result) {
 
 nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
   Json variants = json_rows(columns_for_programs(result, "attention"), result.variants);
-  for (std::size_t i = 0; i < result.variants.size(); ++i)
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
     add_details(variants[i], result.variants[i]);
+    if (may_overfit(result.variants[i], result)) variants[i]["may_overfit"] = true;
+  }
   Json json = {{"verdict", verdict_json(result)}};
   json.update(json_of(result));
   if (result.sweep.empty()) json["sweep"] = nullptr;

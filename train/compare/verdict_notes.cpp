@@ -84,7 +84,7 @@ std::string overfit_text(const ComparisonResult& result) {
       list_text(names).c_str(), 100 * kOverfit);
 }
 
-// Says which training losses still fall at their ends, of attentions that do not overfit; empty if
+// Says which training losses still fall at their ends, of attentions that cannot overfit; empty if
 // none does.
 std::string falling_text(const ComparisonResult& result) {
   constexpr std::size_t kMostNames = 7;
@@ -92,7 +92,7 @@ std::string falling_text(const ComparisonResult& result) {
   double most = 0;
   for (const VariantResult& variant : result.variants) {
     const std::optional<double> fall = fall_at_end(variant, result);
-    if (!fall || overfits(variant)) continue;
+    if (!fall || may_overfit(variant, result)) continue;
     names.push_back(variant.spec);
     most = std::max(most, *fall);
   }

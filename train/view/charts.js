@@ -1,7 +1,7 @@
 // The charts of a comparison, from its results.json. Each is {file, title, caption, svg}, or null
 // where the results do not suffice for it, as files of earlier versions may not.
 import { cachesPicture } from "./cache_picture.js";
-import { bytesText, mean, numberText, percentText, signedText, withInterval } from "./format.js";
+import { bytesText, listText, mean, numberText, percentText, signedText, withInterval } from "./format.js";
 import { chart, forest } from "./plot.js";
 import { pooledHalves } from "./statistics.js";
 
@@ -182,15 +182,18 @@ export function lossAgainstCache(r) {
       `${withInterval(numberText(y, 4), half, 4)}, ${bytesText(x)} a token` }];
   });
   const floor = r.entropy_per_character;
+  const overfit = finished(r).filter((v) => v.may_overfit).map((v) => v.spec);
   return made("loss_against_cache", { series, title: "Validation loss against KV cache",
-    caption: "Lower and further left is better. The grey steps are the Pareto front of the " +
-      "means: what no other attention here beats in both. " +
+    caption: (overfit.length
+      ? `Losses at the end, where ${listText(overfit)} may overfit: they say little of caches. `
+      : "Lower and further left is better. The grey steps are the Pareto front of the means: " +
+        "what no other attention here beats in both. ") +
       (r.common_seeds?.length === 1 || r.seeds.length === 1
         ? "One seed each, so there are no intervals."
         : "Points are means over seeds, bars 95\u00a0% intervals (Student t).") +
       (floor ? " The floor is the text's entropy, the least loss that any model can reach." : ""),
     ...cacheAxis(r), yTitle: `loss, ${unitOf(r)}`,
-    front: paretoFront(series.flatMap(({ points }) => points)),
+    front: overfit.length ? [] : paretoFront(series.flatMap(({ points }) => points)),
     levels: floor ? [{ y: floor, name: `floor ${numberText(floor, 4)}` }] : [] });
 }
 

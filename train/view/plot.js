@@ -6,6 +6,7 @@ import { numberText, signedText } from "./format.js";
 const kWidth = 520, kHeight = 400; // units, which are CSS pixels at full size
 const kTop = 46, kBelow = 54; // margins above and below a plot
 const kLetter = 7.8, kLine = 16; // width of a letter, height of a line
+const kWideLetter = 1.7; // width of an m or w, in letters
 const kLongestName = 18; // letters; longer names are cut
 const kMark = 7; // half the size of a mark
 const kColours = 14; // of plot.css
@@ -24,7 +25,8 @@ export const escaped = (text) => String(text)
   .replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
 export const shortName = (name) =>
   [...name].length > kLongestName ? `${[...name].slice(0, kLongestName - 1).join("")}…` : name;
-const widthOf = (text) => kLetter * [...text].length;
+const widthOf = (text) => [...text].reduce((sum, letter) =>
+  sum + (/[mw]/i.test(letter) ? kWideLetter : 1), 0) * kLetter;
 const widest = (texts) => Math.max(0, ...texts.map(widthOf));
 
 // Template of SVG text, with its numbers rounded to tenths.
@@ -280,7 +282,7 @@ export function forest({ title, caption, xTitle, tolerance, rows, most = Infinit
   const axis = axisOf([...values, ...ends.filter(Number.isFinite).map(within)]);
   const names = widest(rows.map((row) => shortName(row.name)));
   const words = widest(rows.map((row) => row.word));
-  const left = 28 + (dense ? names + words : Math.max(names, words));
+  const left = 28 + (dense ? names + 8 + words : Math.max(names, words));
   const atX = (value) => left + (right - left) * axis.place(value);
   let out = "";
   if (Number.isFinite(tolerance)) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "train/compare/made_results.h"
@@ -55,6 +56,19 @@ TEST(Premises, LeaveVerdictsOpenBesideALossNoBetterThanCharacterPairs) {
   EXPECT_EQ(why(r),
             "mha, the reference, has a loss of 2.4003, a bigram model has 2.4200, and the "
             "tolerance is 0.0240; train longer");
+  r.baseline_loss = 2.3;
+  for (RunResult& run : r.variants[0].runs) {
+    run.curve_losses = std::vector<double>(100, 2.0);  // of training, below the baseline's
+    for (Index i = 1; i <= 100; ++i) run.curve_steps.push_back(10 * i);
+    std::fill(run.curve_losses.end() - 10, run.curve_losses.end(), 1.9);
+  }
+  expect_parts(why(r),
+               {"; its training loss is far lower, so it may overfit: evaluate on the way"});
+  EXPECT_FALSE(overfits(r.variants[0]));
+  EXPECT_TRUE(fall_at_end(r.variants[0], r) && may_overfit(r.variants[0], r));
+  for (const std::string& note : verdict_notes(summarized(r)))
+    expect_no_parts(note, {"longer training"});
+  r.baseline_loss = 2.42;
   r.question.tolerance = 0.01;
   EXPECT_EQ(why(r), "");
 }
@@ -198,6 +212,15 @@ TEST(Premises, AreKnownBeforeAnyRunWhereSeedsStepsOrTheToleranceLetNothingBeDeci
   EXPECT_EQ(why_in_vain(facts), "");
   facts.question.seeds = {3, 4};
   EXPECT_EQ(why_in_vain(facts), "verdicts about steps count seeds and need 5 or more");
+  facts.question.seeds = {5, 5};
+  facts.question.tolerance.reset();
+  facts.config["stop-at-loss"] = 2.5;
+  EXPECT_EQ(why_in_vain(facts), "");
+  facts.config["stop-at-loss"] = 3.3;
+  EXPECT_EQ(
+      why_in_vain(facts),
+      "a bigram model has a loss of 2.5000, so that a mark of 3.3 asks for no attention; lower "
+      "it");
   facts.too_long_warmup = 2000;
   expect_parts(why_in_vain(facts), {"the 1000 steps are fewer than the warm-up of 2000; "});
 }

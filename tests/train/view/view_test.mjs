@@ -96,9 +96,12 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   assert.ok(!parts.below.includes("Where the loss arises"));
 }
 {
-  const { svg } = chartsOf(kept("shakespeare_context1024"))[1];
+  const study = kept("shakespeare_context1024"), { svg } = chartsOf(study)[1];
   assert.equal(svg.match(/class="front" d="M(\S+) /)[1], // begins at the least cache
     svg.match(/class="mark c2" transform="translate\((\S+) /)[1]);
+  study.variants[0].may_overfit = true; // so that losses at the end rank nothing
+  const overfit = chartsOf(study)[1];
+  assert.ok(!overfit.svg.includes("front") && !overfit.caption.includes("better"));
   const steps = chartsOf(kept("recall")).find(({ file }) => file === "differences");
   assert.equal(count(steps.svg, /class="dot/g), 20); // of answers and steps, a dot for each seed
 }
