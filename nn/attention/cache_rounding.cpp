@@ -33,10 +33,14 @@ CacheRounding CacheRounding::parse(std::string_view text) {
   if (text.find(',') != text.npos) {
     std::string one(text);
     std::ranges::replace(one, ',', '+');
+    const std::string first = parse(text.substr(0, text.find(','))).text();
+    std::string how = "name one type, such as " + first;
+    try {
+      how = "a + joins types of parts of one cache: " + parse(one).text();
+    } catch (const SettingError&) {  // they are types of several caches
+    }
     throw SettingError("`cache-dtype` {} is a list, which only comparisons take; {}", quoted(text),
-                       text.find('=') == text.npos
-                           ? "name one type"
-                           : "a + joins types of parts of one cache: " + one);
+                       how);
   }
   const std::vector<std::string_view> all = split_text(text, '+');
   if (all.size() == 1 && text.find('=') == text.npos) return type_named(text);

@@ -108,6 +108,7 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
   }
   const std::string types = given.text("cache-dtype"), turns = given.text("cache-rotate");
   std::set<std::string> read;  // by one type or more
+  std::set<std::string> caches;
   for (const std::string_view type : split_text(types, ',')) {
     for (const std::string_view turn : split_text(turns, ',')) {
       Given one(cache_settings());
@@ -125,6 +126,10 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
       take("cache-levels", rounding.any_type(&CacheTypeRow::has_levels));
       take("cache-recent", rounding.any_type(rounds));
       all.push_back(read_rounding(one));
+      CacheRounding sorted = all.back();
+      std::ranges::sort(sorted.parts);
+      if (!caches.insert(rounding_name(sorted)).second)
+        throw SettingError("`cache-dtype` has the cache {} twice; name each once", type);
     }
   }
   for (const char* const name : {"cache-group", "cache-levels", "cache-recent"}) {

@@ -107,7 +107,8 @@ constexpr const char* kCases = R"(
 2 eval --from run --cache-dtype k=int4+k=int2 => names the part 'k' twice
 2 eval --from run --cache-dtype int4+v=int2 => names no part
 2 eval --from run --cache-dtype k=int4,v=int2 => a + joins types of parts of one cache: k=int4+v=int2
-2 sample --from run --cache-dtype f32,int4 => is a list, which only comparisons take; name one type
+2 sample --from run --cache-dtype f32,int4 => is a list, which only comparisons take; name one type, such as f32
+2 eval --from run --cache-dtype k=int4+v=int2,int8 => name one type, such as k=int4+v=int2
 2 eval --from run --cache-dtype f16 --cache-group 4 => have no scale
 2 eval --from run --cache-recent 4 => --cache-recent has no effect with
 2 compare --cache-dtype f16,bf16 --cache-group 4 => --cache-group has no effect with
