@@ -2,6 +2,7 @@
 #include <future>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
@@ -125,13 +126,18 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
     const TrainOptions before = read_run_options(run);
     steps_before = before.steps;
     recorded = resumed_options(line);
-    // A new path is relative to this folder, not to that of the first start.
-    if (recorded.data != before.data) recorded.data = std::filesystem::absolute(recorded.data);
-    if (std::string& path = recorded.corpus.validation; path != before.corpus.validation)
-      path = std::filesystem::absolute(path);
+    for (const auto& [flag, path, had] :
+         {std::tuple("data", &recorded.data, &before.data),
+          std::tuple("validation", &recorded.corpus.validation, &before.corpus.validation)}) {
+      if (*path == *had) continue;
+      if (!is_there(*path)) throw DataError("--{} '{}' is not there; check the path", flag, *path);
+      // A new path is relative to this folder, not to that of the first start.
+      *path = std::filesystem::absolute(*path);
+    }
     options = found_from_here(recorded, run, ", or give its new path by --data or --validation");
   }
   Corpus corpus = named_by("data", [&] { return load_training_corpus(options); });
+  if (resumes) require_own_text(corpus, run);  // rather than find a character that it lacked
   require_same(ranks, version_text() + to_json(options).dump() + corpus.sha256,
                "program, settings or text");
   catch_interrupts();  // from here on a signal must leave the run's folder whole

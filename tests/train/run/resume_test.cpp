@@ -210,7 +210,9 @@ TEST_F(ResumedRun, TakesItsTextFromANewPath) {
   fs::rename(folder_ / "text.txt", folder_ / "moved/text.txt");
   const std::string resume = "train --quiet --resume run --steps 14";
   folder_.expect_refusal(resume, kData, {"is not here", "or give its new path by --data"});
-  folder_.file("other.txt", text + text);
+  folder_.file("other.txt", text + "Q\u00fc\n");  // with characters that the run does not know
+  folder_.expect_refusal(resume + " --data gone.txt", kData,
+                         {"--data 'gone.txt' is not there; check the path"});
   folder_.expect_refusal(resume + " --data other.txt", kData,
                          {"other.txt is not the text of the run in run"});
   folder_.expect_refusal(resume + " --data tales", kUsage, {"--data is \"tales\", but the run in"});
