@@ -211,7 +211,7 @@ RunOrders read_orders(const CommandLine& line, const Given& given, const Given& 
 
 // Processes that share the runs take turns: each writes the same files.
 void write_results(const ComparisonResult& result, const fs::path& folder) {
-  const FolderLock turn(folder / "runs", FolderLock::Holders::in_turn);
+  const FolderLock turn(folder / kRuns, FolderLock::Holders::in_turn);
   const nlohmann::ordered_json results = comparison_json(result);
   write_file_durably(folder / kResults, results_text(results));
   write_file_durably(folder / kReport,
@@ -231,8 +231,8 @@ ComparisonResult run_comparison(const ComparisonPlan& plan, const RunOrders& ord
     throw InterruptedError(error.signal(),
                            std::string(error.what()) + "; continue with " + orders.command);
   } catch (const OtherRunError& error) {
-    throw DataError("{}; name another folder with --out, or add --force to train all runs again",
-                    error.what());
+    throw UsageError("{}; name another folder with --out, or add --force to train all runs again",
+                     error.what());
   }
 }
 

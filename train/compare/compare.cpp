@@ -230,7 +230,7 @@ std::string why_in_vain(const ComparisonPlan& plan) {
 ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, RunWatcher& watcher) {
   ComparisonResult facts = described(plan);
   facts.command = orders.command;
-  if (!orders.again) require_same_comparison(orders.folder, facts);
+  if (!orders.again) require_same_comparison(orders.folder, facts, plan.options.specs);
   const NeededRuns runs(plan.variants, facts, orders.folder, orders.command);
   RunQueue queue(
       runs.runs(), [&](std::span<const RunStatus> statuses) { return runs.needs(statuses); },

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "train/compare/premises.h"
+#include "train/run/place.h"
 
 namespace headcount {
 
@@ -31,7 +32,7 @@ NeededRuns::NeededRuns(const std::vector<PlannedVariant>& variants, ComparisonRe
         const std::string number = std::to_string(seed);
         RunPlan& run = runs_.emplace_back(
             RunPlan{candidate.name + ", seed " + number, candidate.options,
-                    folder / "runs" / candidate.folder / ("seed-" + number), command});
+                    folder / kRuns / candidate.folder / ("seed-" + number), command});
         run.options.seed = seed;
       }
     }

@@ -1,5 +1,6 @@
 #include "train/compare/result_files.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
@@ -10,6 +11,7 @@
 #include "train/run/place.h"
 #include "train/run/provenance.h"
 #include "train/run/record.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -62,8 +64,8 @@ std::string difference(const RunPlan& run, const json& had, const json& basis) {
   return "";
 }
 
-// What differs between what two comparisons make of all their attentions. Lists of attentions and
-// of seeds may differ, and so may the settings that an attention, `match` or `sweep` gives to one.
+// What differs between what two comparisons make of all their attentions, whose settings by an
+// attention, `match` or `sweep` may differ.
 std::string difference(const ComparisonResult& had, const ComparisonResult& now) {
   if (had.data_sha256 != now.data_sha256) return "on another text";
   const auto text = [](const char* name, const std::string& was, const std::string& is) {
@@ -83,13 +85,33 @@ std::string difference(const ComparisonResult& had, const ComparisonResult& now)
   return "";
 }
 
+// What the results have that a comparison of `specs` with these seeds would drop: "with gqa2",
+// "with 5 seeds, not 3". Empty if nothing is.
+std::string dropped(const ComparisonResult& had, const std::vector<AttentionSpec>& specs,
+                    const SeedRange& seeds) {
+  for (const VariantResult& variant : had.variants) {
+    if (std::ranges::find(specs, variant.spec, &AttentionSpec::text) == specs.end())
+      return "with " + variant.spec;
+  }
+  if (std::ssize(had.seeds) <= seeds.last) return "";
+  return "with " + counted(std::ssize(had.seeds), "seed") + ", not " + std::to_string(seeds.last);
+}
+
 }  // namespace
 
-void require_same_comparison(const fs::path& folder, const ComparisonResult& comparison) {
+void require_same_comparison(const fs::path& folder, const ComparisonResult& comparison,
+                             const std::vector<AttentionSpec>& specs) {
   const fs::path file = folder / kResults;
   if (!is_there(file)) return;
-  const ComparisonResult had = read_results(nlohmann::ordered_json::parse(read_file(file)));
-  const std::string other = difference(had, comparison);
+  ComparisonResult had;
+  try {
+    had = read_json(read_file(file), file.string() + " is damaged",
+                    [](const json& results) { return read_results(results); });
+  } catch (const DataError& error) {
+    throw DataError("{}; remove it, or add `force` to train all runs again", error.what());
+  }
+  std::string other = difference(had, comparison);
+  if (other.empty()) other = dropped(had, specs, comparison.question.seeds);
   if (other.empty()) return;
   throw OtherRunError("{} has the results of another comparison, {}: that was {}, and this is {}",
                       folder.string(), other, had.command, comparison.command);

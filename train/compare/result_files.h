@@ -21,10 +21,12 @@ class OtherRunError : public DataError {
 
 /// Throws OtherRunError, with both commands, if the folder has the results of a comparison with
 /// other settings, on another text, or with another `match` or `sweep` than `comparison`, whose
-/// facts and common settings are known before any run: its results would replace them. More or
-/// fewer attentions or seeds, and another question about the runs, continue the comparison there.
+/// facts and common settings are known before any run, or of attentions or seeds that it lacks: its
+/// results would replace them. More attentions or seeds, and another question about the runs,
+/// continue the comparison there. Throws DataError if results.json is damaged.
 void require_same_comparison(const std::filesystem::path& folder,
-                             const ComparisonResult& comparison);
+                             const ComparisonResult& comparison,
+                             const std::vector<AttentionSpec>& specs);
 
 /// What results depend on besides settings: text, and how much of it is for training and tuning.
 nlohmann::json run_basis(const Corpus& corpus);

@@ -136,6 +136,11 @@ void check_out_folder(const fs::path& path) {
 void check_place_of_results(const fs::path& folder) {
   check_out_folder(folder);
   if (!is_there(folder)) return;
+  if (is_there(folder / kRecord)) {
+    throw SettingError("`out` {} is the folder of a run; name another folder", folder.string());
+  }
+  // What a comparison leaves beside its results, which may be damaged or gone.
+  if (is_there(folder / kLockFile) && is_there(folder / kRuns)) return;
   try {
     const nlohmann::json results = parse_json(read_file(folder / kResults));
     if (results.is_object() && results.contains("variants")) return;

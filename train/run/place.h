@@ -8,7 +8,7 @@
 namespace headcount {
 
 /// Files in the folder of a comparison.
-inline constexpr const char *kResults = "results.json", *kReport = "report.html";
+inline constexpr const char *kResults = "results.json", *kReport = "report.html", *kRuns = "runs";
 /// Files in the folder of a comparison's run: see train/compare/result_files.h and rounded.h.
 inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json",
                             *kFailed = "failed.json", *kRounded = "rounded.json";
@@ -29,7 +29,7 @@ std::filesystem::path new_run_folder(const TrainOptions& options);
 void check_out_folder(const std::filesystem::path& path);
 
 /// Throws SettingError as check_out_folder does, and if the results of a comparison would replace
-/// files that no comparison wrote.
+/// files that no comparison wrote, or if a run lies there.
 void check_place_of_results(const std::filesystem::path& folder);
 
 /// What becomes of an earlier run in the folder of a new one: the new run is refused, or replaces

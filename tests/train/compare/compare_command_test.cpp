@@ -110,12 +110,13 @@ TEST(CompareCommand, DecidesNothingBesideAReferenceThatOverfits) {
             json({40, 80, 120, 160, 200, 240, 280, 320, 360, 400}));
   expect_parts(result.out, {"verdict: nothing can be decided: mha, the reference, overfits: its"});
   expect_no_parts(result.out, {"train longer"});
+  EXPECT_EQ(r["variants"][0]["may_overfit"], true);
   folder.compared("--steps 4 --force");  // which do not read it twice
   EXPECT_EQ(folder.results()["variants"][0]["evaluations"][0]["steps"], json({4}));
 }
 
-// More attentions and seeds, and another question about the runs, go on; other settings would
-// replace the results of the runs that are there.
+// More attentions and seeds, and another question about the runs, go on; fewer, and other settings,
+// would replace the results of the runs that are there.
 TEST(CompareCommand, RefusesToReplaceTheResultsOfAnotherComparison) {
   const ComparisonFolder folder;
   const std::string first = "--attention mha,mqa --steps 3";
@@ -127,18 +128,20 @@ TEST(CompareCommand, RefusesToReplaceTheResultsOfAnotherComparison) {
       {"--attention gqa1 --shards 2", "with shards 0, not 2"},
       {"--attention gqa1 --sweep lr=1e-3,1e-2", "with sweep none, not lr=1e-3,1e-2"},
       {"--attention gqa1,mha --match params", "with match none, not params"},
-      {"--attention gqa1 --data other.txt", "on another text"}};
+      {"--attention gqa1 --data other.txt", "on another text"},
+      {"--attention mha", "with mqa: that was"},
+      {"--attention mha,mqa --seeds 1 --intervals off", "with 2 seeds, not 1"}};
   folder.file("other.txt", folder.contents("text.txt") + folder.contents("text.txt"));
   for (const auto& [flags, what] : others) {
     const std::string other = ComparisonFolder::line(flags);
-    folder.expect_refusal(other, kData,
+    folder.expect_refusal(other, kUsage,
                           {"c has the results of another comparison, ", what,
                            ": that was headcount " + ComparisonFolder::line(first) +
                                ", and this is headcount " + other,
                            "name another folder with --out, or add --force"});
     EXPECT_EQ(folder.contents("c/results.json"), results) << flags;
   }
-  folder.compared("--attention gqa1,mha --seeds 3 --tolerance 0.5 --eval-every 2");
+  folder.compared("--attention gqa1,mha,mqa --seeds 3 --tolerance 0.5 --eval-every 2");
   EXPECT_EQ(folder.results()["seeds"], json({1, 2, 3}));
   folder.compared("--attention gqa1 --steps 4 --force");
   EXPECT_EQ(folder.results()["config"]["steps"], 4);
@@ -146,6 +149,25 @@ TEST(CompareCommand, RefusesToReplaceTheResultsOfAnotherComparison) {
   EXPECT_EQ(folder.signalled(ComparisonFolder::line("--steps 5 --jobs 1 --force"), 2, SIGTERM),
             143);
   folder.compared("--steps 5 --jobs 1");
+}
+
+// Without its results, a comparison's folder is still one; damaged ones are never taken for none.
+TEST(CompareCommand, NamesDamagedResultsAndWritesThoseThatAreGone) {
+  const ComparisonFolder folder;
+  folder.compared("");
+  const std::string whole = folder.contents("c/results.json");
+  for (const std::string& damaged :
+       {whole.substr(0, whole.size() / 2), std::string("[]"), std::string("{\"a\": NaN}"),
+        std::string("\0\x1b", 2), std::string("{\"variants\": 3}")}) {
+    folder.file("c/results.json", damaged);
+    folder.expect_refusal(ComparisonFolder::line(""), kData,
+                          {"c/results.json is damaged: ", "; remove it, or add --force"});
+  }
+  std::filesystem::remove(folder / "c/results.json");
+  folder.compared("");
+  EXPECT_EQ(without_timing(folder.contents("c/results.json")), without_timing(whole));
+  folder.expect_refusal(ComparisonFolder::line("--out c/runs/mha/seed-1"), kUsage,
+                        {"--out c/runs/mha/seed-1 is the folder of a run; name another"});
 }
 
 TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {
@@ -266,6 +288,8 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--cache-characters 30", "--cache-characters goes with --cache-dtype"},
       {"--cache-dtype int2 --cache-characters 16", "--cache-characters"},
       {"--attention mla --cache-dtype q=int4", "does not keep"},
+      {"--cache-dtype int8,int4,int8", "--cache-dtype has the cache int8 twice"},
+      {"--cache-dtype k=int4+v=int2,v=int2+k=int4", "has the cache v=int2+k=int4 twice"},
   };
   const ComparisonFolder folder;
   folder.file("init.json", "{\"init\": \"run\"}");

@@ -96,7 +96,7 @@ TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {
   const std::string result = folder.contents("c/runs/mha/seed-1/result.json");
   for (const char* file : {"c/report.html", "c/results.json"})  // as if it had been stopped
     std::filesystem::remove(folder / file);
-  folder.expect_refusal(ComparisonFolder::line("--attention mha --lr 0.5"), kData,
+  folder.expect_refusal(ComparisonFolder::line("--attention mha --lr 0.5"), kUsage,
                         {"c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
                          "another folder with --out, or add --force to train all runs again"});
   EXPECT_EQ(folder.contents("c/runs/mha/seed-1/result.json"), result);
