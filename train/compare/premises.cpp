@@ -103,14 +103,16 @@ std::vector<double> mean_curve(std::span<const RunResult> runs) {
 }
 
 // Returns true if runs look overfit without evaluations on the way: their mean loss is no better
-// than the baseline's, while that of training, over the last tenth of the steps, is.
+// than the baseline's, within 1 %, and that of training, over the last tenth of the steps, is far
+// below both.
 bool look_overfit(std::span<const RunResult> runs, std::optional<double> baseline) {
+  constexpr double kFar = 0.95;
   const std::vector<double> curve = mean_curve(runs);
   if (curve.empty() || !baseline) return false;
   const std::size_t tenth = std::max<std::size_t>(1, curve.size() / 10);
   const double training = estimate(std::span(curve).last(tenth), 1.0).mean;
   const double loss = mean_of(runs, [](const RunResult& run) { return run.validation_loss; });
-  return loss >= *baseline && overfits(training, *baseline);
+  return !overfits(loss, *baseline) && training < kFar * std::min(loss, *baseline);
 }
 
 // What may help runs that have not learned: more training, unless they overfit.

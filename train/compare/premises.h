@@ -47,7 +47,7 @@ std::string why_in_vain(const ComparisonResult& facts);
 /// validation loss was lowest it has risen (see `overfits`), and that of each run has.
 bool overfits(const VariantResult& variant);
 /// Returns true if they overfit, or look so without evaluations on the way: the mean of their
-/// validation losses is no better than the baseline's, that of training, at the end, is.
+/// validation losses is no better than the baseline's, and that of training is far below both.
 bool may_overfit(const VariantResult& variant, const ComparisonResult& result);
 
 /// Rate at which an attention's training loss still falls at its end, nats per 100 steps. None if
