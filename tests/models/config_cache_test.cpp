@@ -95,6 +95,16 @@ TEST(ConfigCache, RefusesGroupsThatDoNotDivideExpandedRows) {
   EXPECT_THROW(read_config_cache(config).require_fit(groups), ShapeError);
 }
 
+TEST(ConfigCache, HasDraftHeadsOfModelsWhoseFilesNameThem) {
+  for (const auto& [name, modules] : {std::pair{"deepseek-v3", 1},
+                                      {"deepseek-v3.2", 1},
+                                      {"deepseek-v4", 1},
+                                      {"glm-4.5", 1},
+                                      {"glm-4.5-air", 1},
+                                      {"minimax-m2", 3}})
+    EXPECT_EQ(released_cache(name).draft.size(), modules) << name;
+}
+
 TEST(ConfigCache, SharesOutKvHeadsAndNoLatents) {
   const ModelCache llama = released_cache("llama-3.1-8b"), latent = released_cache("deepseek-v3");
   EXPECT_EQ(llama.of_shard(4).per_token() * 4, llama.per_token());
