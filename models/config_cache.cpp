@@ -1,6 +1,7 @@
 #include "models/config_cache.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "autograd/base/json.h"
@@ -33,17 +34,34 @@ template <class Given>
 Index kv_heads_of(const Configuration& c, Index heads, const Given& given) {
   std::string rule = c.rule("kv_heads", "given");
   if (rule == "flags") {
+    c.find(c.rule("kv_key", "num_key_value_heads"));  // which the flags may overrule
     const bool grouped = c.on("new_decoder_architecture");
     rule = grouped ? "given" : c.on("multi_query") ? c.rule("multi_query", "one") : "all";
   }
   if (const Json* const type = c.find("attention_head_type"); type != nullptr) {  // "multiquery"
     const Json& rules = model_type_table("attention_head_types");
     if (!type->is_string() || !rules.contains(*type))
-      refuse("attention_head_type", *type, "it must be one that is known");
+      refuse(c.name_of("attention_head_type"), *type, "it must be one that is known");
     rule = rules.at(type->get<std::string>());
   }
   if (const Index group = c.whole("heads_in_group", 0); group > 0) return heads / group;
   return rule == "all" ? heads : rule == "one" ? 1 : given(heads);
+}
+
+// Width of keys, where `size` reads a size of those heads.
+template <class Size>
+Index width_of_keys(const Configuration& c, const Size& size) {
+  if (c.rule("head_dim").empty() && c.find("head_dim") != nullptr) return size("head_dim");
+  const Index heads = size("num_attention_heads");
+  const Index width = c.number_rule("width_factor", 1) * c.positive("hidden_size");
+  if (width % heads != 0)
+    throw DataError("'{}' {} is not a multiple of '{}' {}", c.name_of("hidden_size"), width,
+                    c.name_of("num_attention_heads"), heads);
+  return width / heads;
+}
+
+Index width_of_keys(const Configuration& c) {
+  return width_of_keys(c, [&](const std::string& key) { return c.positive(key); });
 }
 
 // Heads of layers with windows may have sizes of their own.
@@ -55,15 +73,7 @@ Heads heads_of(const Configuration& c, bool windowed = false) {
   };
   const Index heads = size("num_attention_heads");
   Heads sizes = {};
-  if (c.rule("head_dim").empty() && c.find("head_dim") != nullptr) {
-    sizes.keys = size("head_dim");
-  } else {
-    const Index width = c.number_rule("width_factor", 1) * c.positive("hidden_size");
-    if (width % heads != 0)
-      throw DataError("'hidden_size' {} is not a multiple of 'num_attention_heads' {}", width,
-                      heads);
-    sizes.keys = width / heads;
-  }
+  sizes.keys = width_of_keys(c, size);
   sizes.values = c.rule("values") == "own" ? size("v_head_dim", sizes.keys) : sizes.keys;
   sizes.kv_heads = kv_heads_of(c, heads, [&](Index otherwise) {
     const std::string key = c.rule("kv_key", "num_key_value_heads");
@@ -73,8 +83,9 @@ Heads heads_of(const Configuration& c, bool windowed = false) {
     return size(key, otherwise);
   });
   if (sizes.kv_heads == 0 || sizes.kv_heads > heads || heads % sizes.kv_heads != 0)
-    throw DataError("'num_key_value_heads' {} does not divide 'num_attention_heads' {}",
-                    sizes.kv_heads, heads);
+    throw DataError("'{}' {} does not divide '{}' {}",
+                    c.name_of(c.rule("kv_key", "num_key_value_heads")), sizes.kv_heads,
+                    c.name_of("num_attention_heads"), heads);
   return sizes;
 }
 
@@ -197,7 +208,7 @@ void add_delta(CachedLayer& layer, const Configuration& c) {
 void add_kda(CachedLayer& layer, const Configuration& c) {
   const bool sized = c.find("linear_num_heads") != nullptr && c.find("linear_head_dim") != nullptr;
   const Index heads = c.positive(sized ? "linear_num_heads" : "num_attention_heads");
-  const Index width = sized ? c.positive("linear_head_dim") : heads_of(c).keys;
+  const Index width = sized ? c.positive("linear_head_dim") : width_of_keys(c);
   add_once(layer, kState, 1.0 * heads * width * width);
   add_once(layer, kConvolutions, 3.0 * heads * width, c.positive("conv_kernel") - 1);
 }
@@ -205,9 +216,7 @@ void add_kda(CachedLayer& layer, const Configuration& c) {
 void add_lightning(CachedLayer& layer, const Configuration& c) {
   const Index given = c.whole("lightning_heads", 0);
   const Index heads = given > 0 ? given : c.positive("num_attention_heads");
-  const Index width = c.rule("lightning") == "of_width"
-                          ? c.positive("hidden_size") / heads
-                          : c.positive("lightning_head_dim", heads_of(c).keys);
+  const Index width = c.positive("lightning_head_dim", width_of_keys(c));
   add_once(layer, kState, 1.0 * heads * width * width);
 }
 
@@ -315,11 +324,23 @@ void share_rows(std::vector<CachedLayer>& layers, const Configuration& c) {
   }
 }
 
+// Compares with the first layer that keeps keys, if any does.
+void refuse_unread_sizes(const Configuration& c, const ModelCache& cache) {
+  for (const CachedLayer& layer : cache.layers) {
+    if (layer.parts.empty() || layer.parts[0].name != "k") continue;
+    return c.refuse_unread_sizes(layer.parts[0].heads, layer.parts[0].width);
+  }
+}
+
 // Positions of the model; 0 if the file says none that can be.
 Index context_of(const Configuration& c) {
   const Json* const positions = c.find("max_position_embeddings");
-  const bool said = positions != nullptr && positions->is_number() && *positions < 0x1p31;
-  return said ? c.whole("max_position_embeddings") : 0;
+  if (positions == nullptr) return 0;
+  const double number = positions->is_number() ? positions->get<double>() : -1;
+  if (number >= 0 && number < 0x1p31 && number == std::floor(number))
+    return static_cast<Index>(number);
+  c.note("'" + c.name_of("max_position_embeddings") + "' is not used: it is no count of tokens");
+  return 0;
 }
 
 ModelCache read_sizes(const Json& config, const std::string& as) {
@@ -338,9 +359,10 @@ ModelCache read_sizes(const Json& config, const std::string& as) {
     ++i;
   }
   c.refuse_unread_keys();
+  refuse_unread_sizes(c, cache);
+  cache.context = context_of(c);
   cache.notes = c.notes();  // before sizes that no layer needs
   cache.width = c.whole("hidden_size", 0);
-  cache.context = context_of(c);
   const Configuration first = c.of_layer(0);
   cache.heads = first.whole("num_attention_heads", 0);
   if (cache.heads > 0)

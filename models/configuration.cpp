@@ -22,21 +22,30 @@ const Json& text_of(const Json& config) {
   return config;
 }
 
-// Whether a configuration says something with the value, as null, false, 0 and [] do not.
+// Whether a configuration says something with the value, as null, false, 0, -1 and [] do not.
 bool says_something(const Json& value) {
-  return !(value.is_null() || value == false || value == 0 || value == "" ||
+  return !(value.is_null() || value == false || value == 0 || value == -1 || value == "" ||
            (value.is_structured() && value.empty()));
 }
 
+// Whether the key is one of latents, and the file says that its heads are ordinary.
+bool is_unused(const Json& config, const std::string& key) {
+  const auto latents = config.find("use_mla");
+  return (key == "kv_lora_rank" || key == "v_head_dim") && latents != config.end() &&
+         *latents == false;
+}
+
 bool has(const Json& config, const std::string& key) {
-  const auto found = config.find(key), latents = config.find("use_mla");
-  const bool of_latents = key == "kv_lora_rank" || key == "v_head_dim";
-  if (of_latents && latents != config.end() && *latents == false) return false;
-  return found != config.end() && says_something(*found);
+  const auto found = config.find(key);
+  return found != config.end() && says_something(*found) && !is_unused(config, key);
 }
 
 [[noreturn]] void refuse_unknown_type(const Json& text, const std::string& type) {
-  const std::string unknown = "the model type " + headcount::quoted(type) + " is unknown";
+  const std::string named = "the model type " + headcount::quoted(type);
+  const Json& others = model_type_table("types_not_counted");
+  const auto reason = others.find(has(text, "is_encoder_decoder") ? "t5" : type);
+  if (reason != others.end()) throw DataError("{} {}", named, reason->get<std::string>());
+  const std::string unknown = named + " is unknown";
   for (const Json& row : model_type_table("mechanisms")) {  // key, mechanism, type
     if (has(text, row[0]))
       throw DataError("{}; its key '{}' is one of {}: if that is all, say `as` {}", unknown,
@@ -50,7 +59,10 @@ bool has(const Json& config, const std::string& key) {
 std::string type_of(const Json& config, const Json& text, const std::string& as) {
   const auto named = [](const Json& object) {
     const auto found = object.find("model_type");
-    return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+    if (found == object.end() || found->is_null()) return std::string();
+    if (!found->is_string())
+      refuse("model_type", *found, "it must be a name; `as` names the type whose rules apply");
+    return found->get<std::string>();
   };
   std::string type = as.empty() ? named(text) : as;
   if (type.empty()) type = named(config);
@@ -61,7 +73,8 @@ std::string type_of(const Json& config, const Json& text, const std::string& as)
     if (model_type_table("types").contains(name)) return name;
   }
   if (type.empty())
-    throw DataError("the configuration has no 'model_type'; name the type whose rules apply");
+    throw DataError(
+        "the configuration has no 'model_type'; name the type whose rules apply (`as`)");
   if (as.empty()) refuse_unknown_type(text, type);
   std::vector<std::string> known;
   for (const auto& [name, rules] : model_type_table("types").items()) known.push_back(name);
@@ -95,11 +108,32 @@ const Json& model_type_table(const char* name) {
 Configuration::Configuration(const Json& config, const std::string& type)
     : config_(config), rules_(std::make_shared<const Json>(rules_of(type))), type_(type) {}
 
+namespace {
+
+// Files of quantized models may say how their users store the cache, which is not counted.
+void note_cache_scheme(const Configuration& c, const Configuration& reader) {
+  const std::string key = "quantization_config.kv_cache_scheme";
+  const Json* const bits = c.find(key + ".num_bits");
+  const Json* const type = c.find(key + ".type");
+  if (bits == nullptr || *bits != 8) return;
+  reader.note("the file's kv_cache_scheme stores the cache in 8 bits: `cache-dtype` " +
+              std::string(type != nullptr && *type == "int" ? "int8" : "fp8") + " counts that");
+}
+
+}  // namespace
+
 Configuration Configuration::of(const Json& config, const std::string& as) {
   const Json& text = text_of(config);
-  Configuration c(text, type_of(config, text, as));
+  const std::string type = type_of(config, text, as);
+  const Configuration inner(text, type), outer(config, type);
+  const bool is_beside = !inner.gives("num_hidden_layers") && !inner.gives("hidden_size") &&
+                         !inner.gives("num_attention_heads") && outer.gives("num_hidden_layers");
+  const Configuration& c = is_beside && &text != &config ? outer : inner;
+  if (&c == &outer)
+    c.note("the configuration of the text gives no sizes: those beside it are counted");
   if (has(config, "auto_map") || has(text, "auto_map"))
     c.note("the file names code of its own (auto_map), which may keep something else");
+  for (const Configuration* const part : {&inner, &outer}) note_cache_scheme(*part, c);
   if (const std::string note = c.rule("note"); !note.empty()) c.note(note);
   return c;
 }
@@ -142,7 +176,8 @@ const std::vector<std::string>& Configuration::names_of(const std::string& key) 
   };
   if (const auto own = rules_->find("names"); own != rules_->end()) add_names(*own);
   add_names(model_type_table("other_names_of_keys"));
-  for (const std::string& name : names) reading_->keys.insert(name.substr(0, name.find('.')));
+  for (const std::string& name : names)
+    reading_->keys.insert({name, name.substr(0, name.find('.'))});
   return names;
 }
 
@@ -159,12 +194,27 @@ const Json* Configuration::find(const std::string& key) const {
   const Json& defaults = rules_->at("defaults");
   for (const std::string& name : names) {
     const auto found = defaults.find(name);
-    if (found == defaults.end()) continue;
+    if (found == defaults.end() || found->is_null()) continue;
     if (says_something(*found))
       reading_->defaults.emplace(name, found->is_structured() ? "" : " " + found->dump());
     return &*found;
   }
   return nullptr;
+}
+
+std::string Configuration::name_of(const std::string& key) const {
+  const auto given = [this](const std::string& name) {
+    const Json* const value = at_path(name);
+    return value != nullptr && !value->is_null();
+  };
+  const std::vector<std::string>& names = names_of(key);
+  const auto found = std::ranges::find_if(names, given);
+  return found == names.end() ? key : *found;
+}
+
+bool Configuration::gives(const std::string& key) const {
+  const Json* const value = at_path(name_of(key));
+  return value != nullptr && !value->is_null();
 }
 
 Index Configuration::whole(const std::string& key, std::optional<Index> otherwise) const {
@@ -174,31 +224,32 @@ Index Configuration::whole(const std::string& key, std::optional<Index> otherwis
     throw DataError("the configuration has no '{}', and its type has no default for it", key);
   }
   if (value->is_array() && layer_ >= 0) {
-    value = &entry_of_layer(key, *value, layer_);
+    value = &entry_of_layer(name_of(key), *value, layer_);
     if (value->is_null()) return otherwise.value_or(0);
   }
   constexpr double kMost = 2'147'483'647;  // which an Index of 32 bits can be, too
   const double number = value->is_number() ? value->get<double>() : -1;
   if (!(number >= 0 && number <= kMost) || number != std::floor(number))
-    refuse(key, *value, "it must be a whole number from 0 to 2147483647");
+    refuse(name_of(key), *value, "it must be a whole number from 0 to 2147483647");
   return static_cast<Index>(number);
 }
 
 Index Configuration::positive(const std::string& key, std::optional<Index> otherwise) const {
   const Index value = whole(key, otherwise);
-  if (value == 0) throw DataError("'{}' must be at least 1, is 0", key);
+  if (value == 0) throw DataError("'{}' must be at least 1, is 0", name_of(key));
   return value;
 }
 
 bool Configuration::on(const std::string& key) const {
   const Json* const value = find(key);
-  if (value != nullptr && !value->is_boolean()) refuse(key, *value, "it must be true or false");
+  if (value != nullptr && !value->is_boolean())
+    refuse(name_of(key), *value, "it must be true or false");
   return value != nullptr && value->get<bool>();
 }
 
 const Json* Configuration::list(const std::string& key) const {
   const Json* const value = find(key);
-  if (value != nullptr && !value->is_array()) refuse(key, *value, "it must be a list");
+  if (value != nullptr && !value->is_array()) refuse(name_of(key), *value, "it must be a list");
   return value;
 }
 
@@ -218,16 +269,31 @@ std::vector<std::string> Configuration::notes() const {
   return all;
 }
 
-void Configuration::refuse_unread_keys() const {
+void Configuration::refuse_unread(const std::string& key, std::optional<Index> counted) const {
+  const Json* const value = at_path(key);
+  if (value == nullptr || !says_something(*value) || is_unused(config_, key) ||
+      reading_->keys.contains(key) || rules_->at("defaults").contains(key) ||
+      (counted && *value == *counted))
+    return;
   const Json ignored = rules_->value("ignores", Json::array());
-  for (const Json& key : model_type_table("deciding_keys")) {
-    if (has(config_, key) && !reading_->keys.contains(key) &&
-        !rules_->at("defaults").contains(key) && std::ranges::find(ignored, key) == ignored.end())
-      throw DataError(
-          "'{}' decides what a cache holds, but the rules of {} do not read it; another type's may "
-          "(`as`)",
-          key.get<std::string>(), type_);
-  }
+  const bool is_ignored = std::ranges::find(ignored, Json(key)) != ignored.end();
+  if (is_ignored && counted)
+    note(key + " " + value->dump() + " is not counted: the class of " + type_ +
+         " does not read it");
+  if (!is_ignored)
+    throw DataError(
+        "'{}' decides what a cache holds, but the rules of {} do not read it; another type's may "
+        "(`as`)",
+        key, type_);
+}
+
+void Configuration::refuse_unread_keys() const {
+  for (const Json& key : model_type_table("deciding_keys")) refuse_unread(key, {});
+}
+
+void Configuration::refuse_unread_sizes(Index kv_heads, Index width) const {
+  for (const Json& key : model_type_table("names_of_kv_heads")) refuse_unread(key, kv_heads);
+  for (const Json& key : model_type_table("names_of_head_widths")) refuse_unread(key, width);
 }
 
 }  // namespace headcount

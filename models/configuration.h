@@ -28,6 +28,10 @@ class Configuration {
 
   /// The value of `key`, or its default; null if it is null or missing and has no default.
   const nlohmann::json* find(const std::string& key) const;
+  /// The name that the file has for `key`; `key` if it has none.
+  std::string name_of(const std::string& key) const;
+  /// Whether the file, not a default, gives the value of `key`.
+  bool gives(const std::string& key) const;
   /// A whole number from 0 to 2^31 - 1; `otherwise` if there is none.
   Index whole(const std::string& key, std::optional<Index> otherwise = {}) const;
   /// The same, at least 1.
@@ -37,7 +41,7 @@ class Configuration {
   /// A list; null if there is none.
   const nlohmann::json* list(const std::string& key) const;
 
-  /// Whether the type has a default for `key`, as it has where its class reads the key.
+  /// Whether the type has a default for `key`, or null, as it has where its class reads the key.
   bool knows(const char* key) const { return rules_->at("defaults").contains(key); }
   /// A rule of the type; `otherwise` if it has none of that name.
   std::string rule(const char* name, const char* otherwise = "") const {
@@ -54,6 +58,8 @@ class Configuration {
   /// Throws DataError that names a key of the file that decides what a cache holds but that nothing
   /// has looked for.
   void refuse_unread_keys() const;
+  /// The same for numbers of KV heads and widths of heads other than those that are counted.
+  void refuse_unread_sizes(Index kv_heads, Index width) const;
 
  private:
   // What was looked for, and what stood in for missing values.
@@ -67,6 +73,7 @@ class Configuration {
   Configuration(const nlohmann::json& config, const std::string& type);
   const std::vector<std::string>& names_of(const std::string& key) const;
   const nlohmann::json* at_path(const std::string& path) const;
+  void refuse_unread(const std::string& key, std::optional<Index> counted) const;
 
   const nlohmann::json& config_;
   std::shared_ptr<const nlohmann::json> rules_;

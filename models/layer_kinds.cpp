@@ -26,7 +26,7 @@ Index layer_count(const Configuration& c) {
   const Index layers = pairs.empty() ? c.positive("num_hidden_layers") : 2 * c.positive(pairs);
   constexpr Index kMostLayers = 100'000;
   if (layers > kMostLayers)
-    throw DataError("'num_hidden_layers' {} is more than {}", layers, kMostLayers);
+    throw DataError("'{}' {} is more than {}", c.name_of("num_hidden_layers"), layers, kMostLayers);
   return layers;
 }
 
@@ -72,8 +72,13 @@ std::optional<Kinds> listed_kinds(const Configuration& c, Index drafts) {
     if (!kinds) continue;
     if (c.find("num_hidden_layers") == nullptr) return kinds;
     const Index layers = layer_count(c), listed = std::ssize(*kinds);
+    const std::string of_layers = c.name_of("num_hidden_layers") + "' " + std::to_string(layers);
+    if (!c.gives(key) && listed != layers)
+      throw DataError(
+          "the configuration has no '{}', and that of its class is for {} layers, not '{}", key,
+          listed, of_layers);
     if (listed < layers || listed > layers + drafts)
-      throw DataError("'{}' has {} entries for 'num_hidden_layers' {}", key, listed, layers);
+      throw DataError("'{}' has {} entries for '{}", key, listed, of_layers);
     return kinds;
   }
   return {};
@@ -91,6 +96,9 @@ std::optional<Kinds> cycled_kinds(const Configuration& c) {
       for (Index i = 0; i < group[1].get<Index>() && std::ssize(cycle) < layers; ++i)
         cycle.insert(cycle.end(), group[0].begin(), group[0].end());
     }
+    if (std::ssize(cycle) < layers)
+      throw DataError("'attention_types' has {} entries for '{}' {}", cycle.size(),
+                      c.name_of("num_hidden_layers"), layers);
   } else if (const Json* const blocks = c.list("block_types")) {
     cycle = *blocks;
   }
@@ -114,15 +122,16 @@ std::optional<Kinds> kinds_of_sets(const Configuration& c) {
     const auto has = [&](Index layer) {
       return contains(*set, layer) || (others != nullptr && contains(*others, layer));
     };
-    const Index layers = layer_count(c), first = others != nullptr && !has(0) ? 1 : 0;
+    const Index layers = layer_count(c), first = row.size() > 2 && !has(0) ? 1 : 0;
     for (const Json& layer : *set) {
       if (!layer.is_number_integer() || layer < first || layer >= layers + first)
         throw DataError("'{}' has the entry {} for {} layers", key, layer.dump(), layers);
     }
     Kinds kinds;
     for (Index i = first; i < layers + first; ++i) {
-      if (others != nullptr && !has(i))
-        throw DataError("layer {} is in neither '{}' nor '{}'", i, key, row[2].get<std::string>());
+      if (others != nullptr && contains(*set, i) == contains(*others, i))
+        throw DataError("layer {} is in {} '{}' {} '{}'", i, has(i) ? "both" : "neither", key,
+                        has(i) ? "and" : "nor", row[2].get<std::string>());
       kinds.push_back(contains(*set, i) ? kind_of(c, key, row[1], Json::object()) : other);
     }
     return kinds;
@@ -164,6 +173,8 @@ Kinds periodic_kinds(const Configuration& c, Index period) {
       c.knows("prefix_dense_sliding_window_pattern") ? c.whole("first_k_dense_replace") : 0;
   const Json* rotating = nullptr;  // 0: a layer without RoPE
   if (c.rule("full_every_key") == "no_rope_layer_interval") rotating = c.list("no_rope_layers");
+  // Layers after the last whole period are of full attention, too.
+  const Index whole = c.rule("rest") == "full" ? layers / period * period : layers;
   Kinds kinds;
   for (Index i = 0; i < layers; ++i) {
     const bool listed = rotating != nullptr && i < std::ssize(*rotating);
@@ -172,8 +183,9 @@ Kinds periodic_kinds(const Configuration& c, Index period) {
         : listed ? (*rotating)[static_cast<std::size_t>(i)] == 0
         : i < prefix ? (i + 1) % of_prefix == 0
                      : (i - prefix) % period == full_at;
-    kinds.push_back(is_at ? at : c.rule("other"));
+    kinds.push_back(is_at || i >= whole ? at : c.rule("other"));
   }
+  if (drawn) kinds.back() = at;  // whatever its letter
   return kinds;
 }
 
@@ -186,6 +198,18 @@ Kinds kinds_of_decoder_decoder(const Configuration& c) {
                                          : i < half    ? kWindowed
                                                        : kFull;
   return kinds;
+}
+
+// Whether layers have the window of the configuration, where nothing says which ones have it.
+bool has_windows(const Configuration& c) {
+  if (c.knows("use_sliding_window") && !c.on("use_sliding_window")) return false;
+  const Json* const window = c.find("sliding_window");
+  if (window == nullptr || *window == 0) return false;
+  const bool off = c.find("use_sliding_window") != nullptr && !c.on("use_sliding_window");
+  if (!off && c.knows("sliding_window")) return true;
+  c.note("sliding_window " + window->dump() + " is not counted: " +
+         (off ? "use_sliding_window is false" : "the class of " + c.type() + " does not read it"));
+  return false;
 }
 
 // Kinds of the layers where the configuration does not list them.
@@ -201,8 +225,7 @@ Kinds derived_kinds(const Configuration& c) {
   if (!other.empty())
     throw DataError("the configuration does not say which layers are of which kind");
   // A window in the configuration is that of all layers, or of those after the first ones.
-  const bool windows = !c.knows("use_sliding_window") || c.on("use_sliding_window");
-  const bool windowed = windows && c.find("sliding_window") != nullptr;
+  const bool windowed = has_windows(c);
   Kinds kinds(layers, windowed ? kWindowed : kFull);
   if (windowed && c.knows("max_window_layers"))
     std::fill_n(kinds.begin(), std::min(std::ssize(kinds), c.whole("max_window_layers")), kFull);
@@ -246,7 +269,8 @@ LayerKinds layer_kinds(const Configuration& c) {
   constexpr Index kMostDrafts = 100;
   const Index drafts = c.whole("num_nextn_predict_layers", 0);
   if (drafts > kMostDrafts)
-    throw DataError("'num_nextn_predict_layers' {} is more than {}", drafts, kMostDrafts);
+    throw DataError("'{}' {} is more than {}", c.name_of("num_nextn_predict_layers"), drafts,
+                    kMostDrafts);
   if (const auto listed = listed_kinds(c, drafts)) {
     const Json* const given = c.find("num_hidden_layers");
     const auto end = listed->begin() + (given == nullptr ? std::ssize(*listed) : layer_count(c));

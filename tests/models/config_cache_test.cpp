@@ -14,17 +14,29 @@ namespace {
 
 using nlohmann::json;
 
+// The window that a file names but that its class does not read, as a note says; 0: none.
+Index unread_window(const ModelCache& cache) {
+  const std::string beginning = "sliding_window ";
+  for (const std::string& note : cache.notes) {
+    if (note.starts_with(beginning) && note.find(" is not counted: ") != note.npos)
+      return std::stoll(note.substr(beginning.size()));
+  }
+  return 0;
+}
+
 // What transformers 5.12 holds otherwise than the definitions: a window keeps one row less, for it
-// is read together with the new token's; convolutions keep all taps' inputs, but for olmo_hybrid;
-// latents are expanded to the keys and values of all heads.
+// is read together with the new token's; a window that no class reads keeps its rows, too;
+// convolutions keep all taps' inputs, but for olmo_hybrid; latents are expanded to the keys and
+// values of all heads.
 Count held_by_transformers(const ModelCache& cache, Index tokens) {
   Count all;
+  const Index unread = unread_window(cache);
   for (const CachedLayer& layer : cache.layers) {
     for (const Kept& kept : layer.parts) {
       Index rows = kept.heads;
       if (kept.name == "convolutions" && cache.type != "olmo_hybrid") ++rows;
-      if (!kept.per_sequence)
-        rows *= layer.is_windowed(kept) ? std::min(tokens, layer.window - 1) : tokens;
+      const Index window = layer.is_windowed(kept) ? layer.window : unread;
+      if (!kept.per_sequence) rows *= window > 0 ? std::min(tokens, window - 1) : tokens;
       all += Count(rows) * kept.width;
     }
   }
@@ -125,14 +137,14 @@ std::string cache_refusal(const json& config) {
   return message_of<DataError>([&] { read_config_cache(config); }, "");
 }
 
-// 50 configurations as people have them, from public repositories, and 104 that vary them: other
+// 50 configurations as people have them, from public repositories, and 176 that vary them: other
 // names of keys, lists of layers in each form, and types that have code of their own. Numbers are
 // those of the definitions: a token's before windows are full, those of windows alone, a sequence's
 // once, and a token's in the draft head. The others must be refused by the key that is wrong.
 TEST(ConfigCache, ReadsFilesAsPeopleHaveThem) {
   std::ifstream file(HEADCOUNT_FIXTURE_FOLDER "/released_caches.json");
   const json cases = json::parse(file);
-  ASSERT_EQ(cases.size(), 154);
+  ASSERT_EQ(cases.size(), 226);
   for (const json& one : cases) {
     SCOPED_TRACE(one.at("name"));
     if (one.contains("refused")) {
@@ -181,10 +193,34 @@ TEST(ConfigCache, NamesEachSizeThatTheFileDoesNotGive) {
     EXPECT_EQ(released_cache(model).notes, Notes{}) << model;
 }
 
+TEST(ConfigCache, SaysWhatOfAFileIsNotCounted) {
+  for (const auto& [extra, note] :
+       {std::pair{R"({"model_type": "llama", "sliding_window": 4096})",
+                  "sliding_window 4096 is not counted: the class of llama does not read it"},
+        {R"({"model_type": "mistral", "sliding_window": 4096, "use_sliding_window": false})",
+         "sliding_window 4096 is not counted: use_sliding_window is false"},
+        {R"({"model_type": "gpt_neox"})",
+         "num_key_value_heads 8 is not counted: the class of gpt_neox does not read it"},
+        {R"({"model_type": "llama", "text_config": {"model_type": "llama"}})",
+         "the configuration of the text gives no sizes: those beside it are counted"},
+        {R"({"model_type": "llama", "n_positions": 8192.5})",
+         "'n_positions' is not used: it is no count of tokens"},
+        {R"({"model_type": "llama", "quantization_config": {"kv_cache_scheme": {"num_bits": 8,
+             "type": "float"}}})",
+         "the file's kv_cache_scheme stores the cache in 8 bits: `cache-dtype` fp8 counts that"}}) {
+    json config = {{"hidden_size", 4096},
+                   {"num_attention_heads", 32},
+                   {"num_hidden_layers", 2},
+                   {"num_key_value_heads", 8}};
+    config.update(json::parse(extra));
+    EXPECT_EQ(read_config_cache(config).notes, std::vector<std::string>{note});
+  }
+}
+
 TEST(ConfigCache, TakesAContextWrittenAsAFloatAndLeavesOutOneThatCannotBe) {
   json config = released_model("llama-3.1-8b").config;
   for (const auto& [written, context] :
-       {std::pair{json(4096.0), 4096}, {json(1e30), 0}, {json("long"), 0}}) {
+       {std::pair{json(4096.0), 4096}, {json(1e30), 0}, {json("long"), 0}, {json(-5), 0}}) {
     config["max_position_embeddings"] = written;
     EXPECT_EQ(read_config_cache(config).context, context) << written;
   }
@@ -201,6 +237,15 @@ TEST(ConfigCache, IsNotGuessedForUnknownTypesButTellsTheMechanism) {
     EXPECT_NE(cache_refusal(config).find(type), std::string::npos) << cache_refusal(config);
   }
   EXPECT_EQ(cache_refusal(config).find('\x1b'), std::string::npos);
+  EXPECT_NE(cache_refusal({{"model_type", "codeshell"}, {"n_head", 32}, {"num_query_groups", 8}})
+                .find("`as` llama"),
+            std::string::npos);
+  EXPECT_EQ(cache_refusal({{"num_hidden_layers", 2}}),
+            "the configuration has no 'model_type'; name the type whose rules apply (`as`)");
+  EXPECT_EQ(cache_refusal({{"model_type", 5}}),
+            "'model_type' is 5, but it must be a name; `as` names the type whose rules apply");
+  EXPECT_EQ(cache_refusal({{"model_type", "bert"}, {"num_attention_heads", 12}}),
+            "the model type 'bert' is an encoder, which keeps no cache");
   config = released_model("llama-3.1-8b").config;
   config["model_type"] = "my_llama";
   EXPECT_EQ(read_config_cache(config, "llama").per_token(), 65'536);
