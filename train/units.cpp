@@ -1,6 +1,8 @@
 #include "train/units.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <map>
 
@@ -81,19 +83,26 @@ std::string tenths_text(double number) {
 
 double memory_named(std::string_view text) {
   static const std::map<std::string_view, double> kUnits = {
-      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},    {"TB", 1e12},
-      {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+      {"b", 1},        {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},    {"tb", 1e12},
+      {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}};
   // MiB as nvidia-smi and, for mi300x, rocm-smi report them: a card of "80 GB" has neither 80 GB
   // nor 80 GiB, and error correction takes a sixteenth of a t4, a10, l4 or l40s.
   static constexpr std::pair<std::string_view, int> kCards[] = {
-      {"b200", 183359},     {"h200", 143771},    {"h100", 81559},     {"a100", 81920},
-      {"a100-40gb", 40960}, {"l40s", 46068},     {"l4", 23034},       {"a10", 23028},
-      {"t4", 15360},        {"v100", 16384},     {"mi300x", 196592},  {"rtx-5090", 32607},
-      {"rtx-4090", 24564},  {"rtx-3090", 24576}, {"rtx-4080", 16376}, {"rtx-a6000", 49140}};
-  for (const auto& [card, mib] : kCards)
-    if (card == text) return mib * 0x1p20;
-  const std::size_t end = text.find_first_not_of("0123456789.");
-  std::string_view unit = end == text.npos ? "" : text.substr(end);
+      {"b200", 183359},     {"h200", 143771},     {"h100", 81559},     {"a100", 81920},
+      {"a100-80gb", 81920}, {"a100-40gb", 40960}, {"l40s", 46068},     {"l4", 23034},
+      {"a10", 23028},       {"t4", 15360},        {"v100", 16384},     {"v100-16gb", 16384},
+      {"v100-32gb", 32768}, {"mi300x", 196592},   {"rtx-5090", 32607}, {"rtx-4090", 24564},
+      {"rtx-3090", 24576},  {"rtx-4080", 16376},  {"rtx-a6000", 49140}};
+  std::string small(text);
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const auto& [card, mib] : kCards) {
+    const bool is_rtx = card.starts_with("rtx-");
+    if (card == small ||
+        (is_rtx && (small == card.substr(4) || small == "rtx" + std::string(card.substr(4)))))
+      return mib * 0x1p20;
+  }
+  const std::size_t end = small.find_first_not_of("0123456789.");
+  std::string_view unit = end == small.npos ? "" : std::string_view(small).substr(end);
   if (unit.starts_with(' ')) unit.remove_prefix(1);
   double number = 0;
   const auto found = kUnits.find(unit);

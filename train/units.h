@@ -33,8 +33,8 @@ std::string duration_text(double seconds);
 std::string counted(std::int64_t count, const std::string& noun);
 /// A number of bytes or others with at most one decimal: "304", "14.2".
 std::string tenths_text(double number);
-/// Reads bytes of memory with their unit, "24GiB", "80 GB" or "65536 B", or a card, "h100"; throws
-/// SettingError that names `memory` and the cards.
+/// Reads bytes of memory with their unit, "24GiB", "80 GB" or "65536 B", or a card, "h100", in
+/// any case; throws SettingError that names `memory` and the cards.
 double memory_named(std::string_view text);
 
 }  // namespace headcount
