@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "autograd/base/text.h"
+
 namespace headcount {
 
 std::string CostRow::label() const {
@@ -60,10 +62,6 @@ std::vector<CostRow> cost_rows(const ModelPlan& model, const std::string& name, 
 
 namespace {
 
-bool has_rows(const CachedLayer& layer) {
-  return std::ranges::any_of(layer.parts, [](const Kept& kept) { return !kept.per_sequence; });
-}
-
 bool reads_all_tokens(const CachedLayer& layer) {
   return std::ranges::any_of(layer.parts, [&](const Kept& kept) {
     return !kept.per_sequence && !layer.is_windowed(kept);
@@ -78,10 +76,60 @@ bool has_kv_heads(const LayerSpec& part) {
          find_setting(settings, "tie-kv") != nullptr;
 }
 
-// The other attention in `layers` layers of a model with the sizes of `own`, whose heads are
-// `width` wide.
+// Layers that are alike: parts of an attention take turns in them, so that a layer shares the rows
+// of one with its window.
+struct Alike {
+  Index width, window, heads;  // width of heads
+  auto operator<=>(const Alike&) const = default;
+};
+Alike alike(const ModelCache& own, const CachedLayer& layer) {
+  const Kept* const k = layer.part("k");
+  return {k == nullptr ? own.head_dim : k->width, layer.window,
+          layer.heads > 0 ? layer.heads : own.heads};
+}
+struct Replacement {
+  ModelPlan plan;
+  ModelCache cache;
+  std::size_t next = 0;  // layer that comes next
+};
+
+// `attention`, or the only part in it without numbers with those of the model's own latents.
+std::string with_own_latents(const ModelCache& own, const std::string& attention) {
+  const std::vector<LayerSpec> cycle = parse_attention_spec(attention).cycle;
+  const LayerSpec& only = cycle.front();
+  if (cycle.size() > 1 || !only.settings.empty() || only.kind->numbers.front() != "kv-rank")
+    return attention;
+  for (const CachedLayer& layer : own.layers) {
+    const Kept *const latent = layer.part("latent"), *const rope = layer.part("rope_key");
+    if (latent == nullptr) continue;
+    std::string word = attention + std::to_string(latent->width) + "+" +
+                       std::to_string(rope == nullptr ? 0 : rope->width);
+    const Kept* const index = layer.part("index_key");
+    if (index != nullptr && find_setting(only.kind->settings(), "index-head-dim") != nullptr)
+      word += ":index-head-dim=" + std::to_string(index->width);
+    return word;
+  }
+  return attention;
+}
+
+// A sentence on sizes that an attention without numbers has by default; none if it has numbers.
+std::vector<std::string> default_notes(const std::string& attention, const ModelPlan& plan) {
+  const LayerSpec only = parse_attention_spec(attention).cycle.front();
+  if (plan->cycle.size() > 1 || !only.settings.empty() || only.kind->numbers.front().empty())
+    return {};
+  std::string word = attention, before;
+  for (const std::string_view name : only.kind->numbers) {
+    if (name.empty()) break;
+    word += before + setting_text(plan->cycle.front().values().at(std::string(name)));
+    before = "+";
+  }
+  return {word + ", this program's default; other numbers are written in this way"};
+}
+
+// The other attention in `layers` layers of a model with the sizes of `own`, and of layers that are
+// alike.
 ModelPlan plan_beside(const ModelCache& own, const std::string& attention, Index layers,
-                      Index width, Index context, const std::optional<Given>& known) {
+                      const Alike& sizes, Index context, const std::optional<Given>& known) {
   constexpr Index kMostContext = 1 << 24;
   Given given = known ? for_another_attention(*known) : Given(model_settings());
   if (!has_scores(parse_attention_spec(attention).cycle)) {
@@ -89,11 +137,11 @@ ModelPlan plan_beside(const ModelCache& own, const std::string& attention, Index
   }
   given.put({{"layers", layers},
              {"dim", own.width},
-             {"heads", own.heads},
+             {"heads", sizes.heads},
              {"context", std::min(context, kMostContext)},
              {"positions", "none"}});  // rows are as wide without RoPE, which refuses odd widths
   given.erase("head-dim");             // others may have another default
-  if (own.heads * width != own.width) given.put("head-dim", width);
+  if (sizes.heads * sizes.width != own.width) given.put("head-dim", sizes.width);
   given.put("attention", attention);  // last: its word has priority
   return resolve_model(given);
 }
@@ -105,18 +153,25 @@ CachedLayer replaced_layer(const CachedLayer& old, CachedLayer other, bool keeps
     if (kept.per_sequence || (keeps_others && !of_heads)) other.parts.push_back(kept);
   }
   if (other.window == 0 && !reads_all_tokens(old)) other.window = old.window;
+  const Kept *const keys = old.part("k"), *const values = old.part("v");
+  for (Kept& kept : other.parts) {
+    const bool of_keys = values != nullptr && other.part("k") != nullptr &&
+                         other.part("k")->width == keys->width && kept.width == keys->width;
+    if (kept.name == "v" && of_keys) kept.width = values->width;
+  }
   return other;
 }
 
 }  // namespace
 
-std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& attention, Index context,
+std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& word, Index context,
                                  const std::optional<Given>& known) {
+  const std::string attention = with_own_latents(own, word);
   const bool with_heads = std::ranges::all_of(parse_attention_spec(attention).cycle, has_kv_heads);
   const bool any_full = std::ranges::any_of(own.layers, reads_all_tokens);
   std::vector<Index> replaced;
   for (Index i = 0; i < std::ssize(own.layers); ++i) {
-    if (with_heads || !any_full ? has_rows(own.layers[i]) : reads_all_tokens(own.layers[i]))
+    if (with_heads || !any_full ? own.layers[i].has_rows() : reads_all_tokens(own.layers[i]))
       replaced.push_back(i);
   }
   const Index count = std::ssize(replaced);
@@ -126,28 +181,28 @@ std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& atten
   CostRow row{attention, own};
   row.cache.notes.clear();
   row.replaced = count;
-  std::map<Index, std::pair<ModelPlan, ModelCache>> plans;  // by the width of heads
-  bool whole = count == std::ssize(own.layers);             // layers are those of a plan
+  std::map<Alike, Replacement> all;
+  bool whole = count == std::ssize(own.layers);  // layers are those of a plan
   try {
-    for (Index i = 0; i < count; ++i) {
-      CachedLayer& layer = row.cache.layers[replaced[i]];
-      const auto k = std::ranges::find(layer.parts, "k", &Kept::name);
-      const Index width = k == layer.parts.end() ? own.head_dim : k->width;
-      auto plan = plans.find(width);
-      if (plan == plans.end()) {
-        const ModelPlan made = plan_beside(own, attention, count, width, context, known);
-        plan = plans.emplace(width, std::pair(made, cache_of(made))).first;
-        row.cache.notes = plan->second.second.notes;
+    for (const Index i : replaced) {
+      CachedLayer& layer = row.cache.layers[i];
+      const Alike key = alike(own, layer);
+      auto found = all.find(key);
+      if (found == all.end()) {
+        const ModelPlan made = plan_beside(own, attention, count, key, context, known);
+        found = all.emplace(key, Replacement{made, cache_of(made)}).first;
+        row.cache.notes = default_notes(attention, made);
+        for (const std::string& note : found->second.cache.notes) row.cache.notes.push_back(note);
       }
-      const CachedLayer& other = plan->second.second.layers[i];
+      const CachedLayer& other = found->second.cache.layers[found->second.next++];
       layer = replaced_layer(layer, other, with_heads);
       whole = whole && layer.window == other.window && layer.parts.size() == other.parts.size();
     }
   } catch (const Error& error) {
     throw SettingError("`attention` {}: {}", attention, error.what());
   }
-  if (!known || !whole || plans.size() > 1) return {row};
-  std::vector<CostRow> rows = cost_rows(plans.begin()->second.first, attention, context);
+  if (!known || !whole || all.size() > 1) return {row};
+  std::vector<CostRow> rows = cost_rows(all.begin()->second.plan, attention, context);
   for (CostRow& form : rows) form.cache = row.cache;
   return rows;
 }

@@ -27,11 +27,12 @@ struct CostRow {
 std::vector<CostRow> cost_rows(const ModelPlan& model, const std::string& name, Index context);
 
 /// The model `own` with another attention, a value of the setting, whose parts take turns in the
-/// layers that are replaced: the heads of all of them, in their windows, by an attention with KV
-/// heads, the layers that read all tokens by another one. States, shared layers and keys of
-/// indexers beside KV heads stay. `known` are the settings of `own`; without them there are no
-/// costs, nor if a layer or a window stays. Throws SettingError for an attention that does not fit
-/// the sizes, and if the model has no heads.
+/// layers that are replaced, each window by itself: the heads of all of them, in their windows, by
+/// an attention with KV heads, the layers that read all tokens by another one. States, shared
+/// layers, keys of indexers beside KV heads and values narrower than keys stay. An attention of
+/// latents without numbers has those of the model's; of other defaults there is a note. `known` are
+/// the settings of `own`; without them there are no costs, nor if a layer or a window stays. Throws
+/// SettingError for an attention that does not fit the sizes, and if the model has no heads.
 std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& attention, Index context,
                                  const std::optional<Given>& known = {});
 

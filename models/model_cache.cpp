@@ -37,9 +37,20 @@ double CachedLayer::once() const {
   return all;
 }
 
+const Kept* CachedLayer::part(std::string_view name) const {
+  const auto found = std::ranges::find(parts, name, &Kept::name);
+  return found == parts.end() ? nullptr : &*found;
+}
+
+bool CachedLayer::has_rows() const {
+  return std::ranges::any_of(parts, [](const Kept& kept) { return !kept.per_sequence; });
+}
+
+bool CachedLayer::has_state() const { return part("state") != nullptr; }
+
 Index CachedLayer::kv_heads() const {
-  const auto keys = std::ranges::find(parts, "k", &Kept::name);
-  return keys == parts.end() ? 0 : keys->heads;
+  const Kept* const keys = part("k");
+  return keys == nullptr ? 0 : keys->heads;
 }
 
 double bytes_of_number(const Kept& kept, const CacheRounding& rounding) {
@@ -106,6 +117,7 @@ void ModelCache::require_fit(const CacheRounding& rounding) const {
 
 ModelCache ModelCache::expanded() const {
   ModelCache one = *this;
+  one.notes.clear();
   for (CachedLayer& layer : one.layers)
     if (!layer.expanded_parts.empty()) layer.parts = layer.expanded_parts;
   return one;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/plan.h"
@@ -18,14 +19,19 @@ struct CachedLayer {
   Index window = 0;  ///< newest tokens that keep rows of their own; 0: all tokens
   /// Parts in engines that hold a latent as keys and values of all heads; empty: `parts`.
   std::vector<Kept> expanded_parts = {};
+  Index heads = 0;  ///< query heads; 0: those of the model
 
+  /// Part of that name; null if there is none.
+  const Kept* part(std::string_view name) const;
   /// Returns true if a part has rows of the newest tokens alone.
   bool is_windowed(const Kept& kept) const {
     return window > 0 && kept.block == 0 && !kept.per_sequence;
   }
   /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
   double per_token() const;
-  double once() const;     ///< numbers of states and convolutions
+  double once() const;  ///< numbers of states and convolutions
+  bool has_rows() const;
+  bool has_state() const;  ///< which inputs of convolutions and of open blocks are not
   Index kv_heads() const;  ///< that tensor parallelism can share out; 0: none
 };
 
@@ -67,7 +73,7 @@ struct ModelCache {
   double per_token() const { return bytes_per_token(CacheType::real) / sizeof(Real); }
   Index kv_heads() const;  ///< the most of a layer; 0: none has any
   bool has_latents() const;
-  /// The model with its latents held as keys and values of all heads.
+  /// The model with its latents held as keys and values of all heads, without notes.
   ModelCache expanded() const;
   ModelCache with_draft() const;  ///< with the layers of `draft` behind the others
   /// The share of one of `shards` GPUs: heads are shared out, and copied where there are fewer of

@@ -338,6 +338,35 @@ TEST(RowsBesideAModel, KeepWindowsStatesAndSharedLayers) {
   EXPECT_THROW(beside(read_config_cache(released_model("mamba-2.8b").config), "mqa"), SettingError);
 }
 
+// Full layers share rows of full ones, values stay narrower than keys, and layers have the heads of
+// their own.
+TEST(RowsBesideAModel, TakeTheSizesOfTheLayersThatTheyReplace) {
+  constexpr Index kTokens = 1 << 17;
+  const ModelCache gemma = read_config_cache(released_model("gemma-3-27b").config);
+  const CacheSizes shared = beside(gemma, "mqa/share").bytes(kTokens, CacheType::bf16);
+  EXPECT_EQ(shared.growing, Count(5) * kTokens * (2 * 2 * 128));
+  EXPECT_EQ(shared.windowed, Count(26) * 1024 * (2 * 2 * 128));
+  ModelCache one = llama_of(2, 64, 4, 2);
+  one.layers.front().parts = {{"k", 2, 16}, {"v", 2, 8}};
+  one.layers.back().heads = 8;
+  EXPECT_EQ(beside(one, "mha").per_token(), 4 * (16 + 8) + 8 * (16 + 16));
+  EXPECT_EQ(beside(one, "gqa2").per_token(), 2 * (16 + 8) + 2 * (16 + 16));
+}
+
+TEST(RowsBesideAModel, HaveTheLatentsOfTheModelOrSayWhichTheyHave) {
+  const auto row = [](const char* model, const char* attention) {
+    return rows_beside(read_config_cache(released_model(model).config), attention, 100).front();
+  };
+  for (const auto& [model, attention] :
+       {std::pair{"deepseek-v3", "mla"}, {"deepseek-v3.2", "dsa"}}) {
+    const ModelCache own = read_config_cache(released_model(model).config);
+    EXPECT_EQ(row(model, attention).cache.per_token(), own.per_token());
+  }
+  EXPECT_EQ(row("deepseek-v3", "mla").name, "mla512+64");
+  EXPECT_TRUE(row("llama-3.1-8b", "mla").cache.notes.front().starts_with("mla192+64, "));
+  EXPECT_TRUE(row("llama-3.1-8b", "mla512+64").cache.notes.empty());
+}
+
 TEST(RowsBesideAModel, HaveCostsWhereAllLayersAreThoseOfKnownSettings) {
   const ReleasedModel& deepseek = released_model("deepseek-v3");
   const ModelCache own = read_config_cache(deepseek.config);
