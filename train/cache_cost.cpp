@@ -100,15 +100,18 @@ std::string count_text(const std::optional<Index>& count) {
   return count ? thousands_text(static_cast<double>(*count)) : "any";
 }
 
-// The context from which on the rows in a layer take as many bytes as a layer's state; none if the
-// model has not both.
+// The context from which on the rows in a layer take as many bytes as another layer's state; none
+// if the model has not both.
 std::optional<std::int64_t> state_context(const ModelCache& cache, const CacheRounding& rounding) {
   double rows = 0, state = 0;
   for (const CachedLayer& layer : cache.layers) {
     ModelCache one;
     one.layers = {layer};
-    rows = std::max(rows, slopes_of(one, rounding).back().bytes);
-    state = std::max(state, layer.once() * static_cast<double>(kStateBytes));
+    if (layer.has_state()) {
+      state = std::max(state, layer.once() * static_cast<double>(kStateBytes));
+    } else {
+      rows = std::max(rows, slopes_of(one, rounding).back().bytes);
+    }
   }
   if (rows == 0 || state == 0) return {};
   return static_cast<std::int64_t>(std::ceil(state / rows));
@@ -139,17 +142,22 @@ std::string bytes_text(const ModelCache& cache, const CacheRounding& rounding) {
   return text;
 }
 
+constexpr const char* kNoWeights =
+    "weights left out (no whole model*.safetensors beside a config.json)";
+
 std::vector<std::string> memory_sentences(const CostTable& q) {
   const ModelCache& cache = q.rows.front().cache;
   const std::string memory =
       binary_text(*q.memory) + " of memory" + (q.shards > 1 ? " on each GPU" : "") + ", ";
-  if (free_memory(q) == 0) return {memory + "which the weights do not fit"};
+  const std::string size = binary_text(q.weights.value_or(0) / static_cast<double>(q.shards));
+  if (free_memory(q) == 0) return {memory + "which weights of " + size + " do not fit"};
   const std::string weights =
-      q.weights ? binary_text(*q.weights / static_cast<double>(q.shards)) + " of it for weights:"
-                : "weights left out (no whole model*.safetensors beside a config.json):";
+      q.weights ? size + " of it for weights:" : std::string(kNoWeights) + ":";
   const std::optional<Index> longest = longest_context(q, cache);
   std::string fit = "  " + (q.batch == 1 ? "one sequence" : counted(q.batch, "sequence")) + " of " +
                     (longest ? "up to " + count_text(longest) : "any number of") + " tokens";
+  if (cache.context > 0 && (!longest || *longest > cache.context))
+    fit += " (the model has " + count_text(cache.context) + " positions)";
   for (const Index context : q.contexts)
     fit += ", " + count_text(sequences_of(q, cache, context)) + " of " + std::to_string(context);
   return {memory + weights, fit};
@@ -176,16 +184,33 @@ bool has_costs(const std::vector<CostRow>& rows) {
   return std::ranges::any_of(rows, [](const CostRow& row) { return row.costs.has_value(); });
 }
 
+// What the ends of names in the table mean.
+std::vector<std::string> legend(const CostTable& q) {
+  std::vector<std::string> all;
+  for (const auto& [end, meaning] :
+       {std::pair{"-absorbed", "attention reads latents themselves, as in decoding"},
+        {"-merged", "the same with kv_b_proj multiplied into other projections"},
+        {", expanded", "engines that hold keys and values of all heads instead of latents"}}) {
+    if (std::ranges::any_of(q.rows,
+                            [end = end](const CostRow& row) { return row.name.ends_with(end); }))
+      all.push_back(std::string(end).substr(*end == ',' ? 2 : 0) + ": " + meaning);
+  }
+  return all;
+}
+
 // What the numbers of the table are.
 std::vector<std::string> headings(const CostTable& q) {
   std::string text = "KV cache of " +
                      (q.batch == 1 ? "one sequence" : counted(q.batch, "sequence")) + " in " +
                      q.rounding.text();
   if (q.shards > 1) text += ", on each of " + std::to_string(q.shards) + " GPUs";
-  text += ", all layers; numbers are of one layer";
-  if (!has_costs(q.rows)) return {text};
-  return {text, "Parameters and MACs (multiply-accumulates) of attention: means per layer, at " +
-                    counted(q.costs_at, "token")};
+  std::vector<std::string> all = {text + ", all layers; numbers are of one layer"};
+  if (has_costs(q.rows))
+    all.push_back("Parameters and MACs (multiply-accumulates) of attention" +
+                  std::string(q.shards > 1 ? " on all GPUs" : "") + ": means per layer, at " +
+                  counted(q.costs_at, "token"));
+  if (q.is_list && q.memory) all.push_back(binary_text(*q.memory) + " of memory, " + kNoWeights);
+  return all;
 }
 
 // A name in a table: its beginning and end if it is a long pattern.
@@ -234,6 +259,12 @@ std::vector<Column<CostRow>> cost_columns(const CostTable& q) {
       [=](const CostRow& row) { return json_number(row.cache.per_token() / layers(row)); });
   add("a token", "cache_bytes_per_token", binary_text,
       [&q](const CostRow& row) { return json_number(row.cache.bytes_per_token(q.rounding)); });
+  add("", "cache_bytes_per_token_after_windows", binary_text, [&q](const CostRow& row) {
+    return json_number(slopes_of(row.cache, q.rounding).back().bytes);
+  });
+  add("", "cache_bytes_per_sequence", binary_text, [&q](const CostRow& row) {
+    return json_number(static_cast<double>(row.cache.bytes(1, q.rounding).once.value()));
+  });
   for (const Index context : q.contexts)
     add("at " + context_text(context), "cache_bytes_at_" + std::to_string(context), binary_text,
         [&q, context](const CostRow& row) { return json_number(bytes_of(q, row.cache, context)); });
@@ -279,6 +310,7 @@ std::string CostTable::text(Format format, std::size_t width) const {
                           "decode_attention_macs_per_layer", "params_per_layer"})
     rare.emplace_back(key);
   text += '\n' + text_table(columns, q.rows, format, width, rare);
+  std::ranges::for_each(legend(q), add);
   const std::vector<std::string> notes = notes_of(q.rows);
   const std::size_t first = q.rows.front().cache.notes.size();  // which stand above
   if (!q.is_list && notes.size() > first) text += '\n';

@@ -68,7 +68,8 @@ std::string Term::text() const {
                      std::to_string(bytes) + " B";
   if (block > 0) text += " / " + std::to_string(block) + " tokens";
   text += " = " + thousands_text(total()) + (once ? " B a sequence" : " B a token");
-  return text + (window > 0 ? " until " + std::to_string(window) : "");
+  if (after > 0) text += " after " + std::to_string(after);
+  return text + (until > 0 ? " until " + std::to_string(until) : "");
 }
 
 nlohmann::ordered_json Term::json() const {
@@ -77,10 +78,34 @@ nlohmann::ordered_json Term::json() const {
   if (row > 0) json["numbers_of_row"] = row;
   json[row > 0 ? "bytes_of_row" : "bytes_of_number"] = bytes;
   if (block > 0) json["tokens_of_row"] = block;
-  if (window > 0) json["until"] = window;
+  if (after > 0) json["after"] = after;
+  if (until > 0) json["until"] = until;
   json[once ? "bytes_per_sequence" : "bytes_per_token"] = json_number(total());
   return json;
 }
+
+namespace {
+
+// A term of rows of one format, of the tokens after `after` and until `until`.
+Term term_of(const CachedLayer& layer, const Kept& kept, const CacheFormat& format, Index after,
+             Index until) {
+  const CacheTypeRow& type = row_of(format.type);
+  const bool plain = type.bits % 8 == 0 && type.scale_bytes == 0;
+  const bool beside = kept.per_sequence && layer.has_rows() && !layer.has_state();
+  return {.kind = layer.kind + (!beside          ? ""
+                                : kept.block > 0 ? ", open blocks"
+                                                 : ", convolutions"),
+          .layers = 1,
+          .count = plain ? kept.numbers() : kept.heads,
+          .row = plain ? 0 : kept.width,
+          .bytes = plain ? type.bits / 8 : row_bytes(format, kept.width),
+          .block = kept.per_sequence ? 0 : kept.block,
+          .after = after,
+          .until = until,
+          .once = kept.per_sequence};
+}
+
+}  // namespace
 
 std::vector<Term> terms_of(const ModelCache& cache, const CacheRounding& rounding) {
   std::vector<Term> all;
@@ -88,18 +113,12 @@ std::vector<Term> terms_of(const ModelCache& cache, const CacheRounding& roundin
     std::vector<Term> own;
     for (const Kept& kept : layer.parts) {
       const CacheFormat format = rounding.of(kept);
-      const CacheTypeRow& type = row_of(format.type);
-      const bool plain = type.bits % 8 == 0 && type.scale_bytes == 0;
-      add_up(own,
-             {.kind = layer.kind,
-              .layers = 1,
-              .count = plain ? kept.numbers() : kept.heads,
-              .row = plain ? 0 : kept.width,
-              .bytes = plain ? type.bits / 8 : row_bytes(format, kept.width),
-              .block = kept.per_sequence ? 0 : kept.block,
-              .window = layer.is_windowed(kept) ? layer.window : 0,
-              .once = kept.per_sequence},
-             &Term::count);
+      const Index end = layer.is_windowed(kept) ? layer.window : 0, recent = format.recent;
+      const bool rounds = end == 0 || recent < end;
+      if (recent > 0)
+        add_up(own, term_of(layer, kept, CacheFormat(cache.unrounded), 0, rounds ? recent : end),
+               &Term::count);
+      if (rounds) add_up(own, term_of(layer, kept, format, recent, end), &Term::count);
     }
     for (const Term& term : own) add_up(all, term, &Term::layers);
   }

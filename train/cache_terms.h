@@ -24,7 +24,8 @@ struct Term {
   Index layers, count;  ///< rows or numbers in a layer
   Index row;            ///< numbers of a row; 0: numbers are counted
   Index bytes;          ///< of a row or a number
-  Index block, window;  ///< tokens that a row stands for, and of which there are rows; 0: 1, all
+  Index block;          ///< tokens that a row stands for; 0: 1
+  Index after, until;   ///< tokens of which there are such rows; 0: from the first, to the last
   bool once;            ///< of a sequence, not of each token
 
   double total() const;
@@ -33,7 +34,7 @@ struct Term {
   nlohmann::ordered_json json() const;
   bool operator==(const Term&) const = default;
 };
-/// Terms of the cache of one sequence, without recent tokens.
+/// Terms of the cache of one sequence.
 std::vector<Term> terms_of(const ModelCache& cache, const CacheRounding& rounding);
 
 }  // namespace headcount

@@ -1,11 +1,15 @@
 #include "train/cli/config_cost.h"
 
+#include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <iostream>
 #include <set>
 #include <system_error>
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/contents.h"
 #include "models/released_models.h"
 
@@ -34,6 +38,47 @@ std::optional<double> bytes_of_weights(const fs::path& file) {
   return static_cast<double>(size);
 }
 
+// Names of model.safetensors, else of its parts.
+std::set<std::string> files_of_weights(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const fs::path& file : entries_of(folder)) {
+    const std::string name = file.filename();
+    if (name == "model.safetensors") return {name};
+    if (name.starts_with("model") && name.ends_with(".safetensors")) names.insert(name);
+  }
+  for (const std::string& name : names) {
+    const std::size_t of = name.rfind("-of-");  // model-00001-of-00002.safetensors
+    if (of == name.npos) continue;
+    const std::string end = name.substr(of);
+    std::ptrdiff_t parts = 0;
+    std::from_chars(end.data() + 4, end.data() + end.size(), parts);
+    if (std::ranges::count_if(names, [&](const auto& one) { return one.ends_with(end); }) != parts)
+      throw DataError("parts of the weights are missing beside {}", (folder / name).string());
+  }
+  return names;
+}
+
+// Names of the files in the index of weights.
+std::set<std::string> files_in(const nlohmann::json& index, const std::string& name) {
+  std::set<std::string> names;
+  for (const auto& file : index.value("weight_map", nlohmann::json::object())) {
+    if (!file.is_string()) continue;
+    names.insert(file.get<std::string>());
+    if (file.get_ref<const std::string&>().find('/') != std::string::npos)
+      throw DataError("{} names '{}', which is no file beside it", name, file.get<std::string>());
+  }
+  return names;
+}
+
+// The file at a path without one, if it is no released model.
+[[noreturn]] void refuse_path(const fs::path& path) {
+  std::string name = path.filename();
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::vector<std::string> names;
+  for (const ReleasedModel& model : released_models()) names.push_back(model.name);
+  throw DataError("there is no file or folder '{}'{}", path.string(), suggestion(name, names));
+}
+
 }  // namespace
 
 ConfigFile read_config_file(const std::string& path) {
@@ -48,6 +93,7 @@ ConfigFile read_config_file(const std::string& path) {
     if (text.size() > kMostBytes) throw DataError("standard input is no config.json: over 16 MiB");
     return {"", parsed(text, "standard input"), {}, {}};
   }
+  if (!fs::exists(path) && !path.ends_with(".json")) refuse_path(path);
   const fs::path file = fs::is_directory(path) ? fs::path(path) / kConfigFile : fs::path(path);
   std::error_code error;
   if (fs::file_size(file, error) > kMostBytes && !error)
@@ -63,18 +109,14 @@ std::optional<double> weight_bytes(const fs::path& folder) {
   if (is_there(index)) {
     const nlohmann::json all = parsed(read_file(index), index.string());
     if (!all.is_object()) throw DataError("{}: it must be a JSON object", index.string());
-    const auto files = all.value("weight_map", nlohmann::json::object());
-    for (const auto& [tensor, file] : files.items())
-      if (file.is_string()) names.insert(file.get<std::string>());
+    names = files_in(all, index.string());
     const auto metadata = all.value("metadata", nlohmann::json());
     const auto size =
         metadata.is_object() ? metadata.value("total_size", nlohmann::json()) : nlohmann::json();
     if (size.is_number()) sum = size.get<double>();
+    if (names.empty() && !sum) throw DataError("{} names no files", index.string());
   } else {
-    for (const fs::path& file : entries_of(folder)) {
-      const std::string name = file.filename();
-      if (name.starts_with("model") && name.ends_with(".safetensors")) names.insert(name);
-    }
+    names = files_of_weights(folder);
   }
   double bytes = 0;
   for (const std::string& name : names) {

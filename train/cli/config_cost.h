@@ -15,12 +15,14 @@ struct ConfigFile {
   std::optional<std::filesystem::path> folder;  ///< of the file; none if it has no files beside it
 };
 /// Reads the configuration that `path` names: a file, its folder, "-" for standard input or a
-/// released model. Throws DataError that names what cannot be read.
+/// released model. Throws DataError that names what cannot be read, and the nearest released model.
 ConfigFile read_config_file(const std::string& path);
 
 /// Bytes of the weights beside a configuration: of the files that the index of the safetensors
-/// names, else of model*.safetensors. None if there are none, or some are missing or pointers of
-/// git-lfs, unless the index has their sum. Throws DataError for files that cannot be read.
+/// names, else of model.safetensors, else of its parts. None if there are none, or some are
+/// pointers of git-lfs or missing from the index, unless that has their sum. Throws DataError for
+/// files that cannot be read, for parts that are not all there, and for an index that names no
+/// files or files elsewhere.
 std::optional<double> weight_bytes(const std::filesystem::path& folder);
 
 }  // namespace headcount

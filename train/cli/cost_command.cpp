@@ -6,6 +6,7 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/config_cache.h"
+#include "models/configuration.h"
 #include "models/released_models.h"
 #include "train/cache_cost.h"
 #include "train/cli/commands.h"
@@ -71,10 +72,22 @@ std::vector<std::string> attentions_of(const CommandLine& line) {
   return all;
 }
 
+// Adds rows; of those behind the first, one that the rounding does not fit is left out.
 void add_rows(CostTable& table, std::vector<CostRow> rows) {
   for (CostRow& row : rows) {
-    row.cache.require_fit(table.rounding);
+    try {
+      row.cache.require_fit(table.rounding);
+    } catch (const Error& error) {
+      if (table.rows.empty() || table.is_list) throw;
+      if (!row.is_form)
+        std::cerr << "left out " << row.name << ": " << as_flags(error.what()) << '\n';
+      continue;
+    }
+    const Index heads = row.cache.kv_heads();
     row.cache = row.cache.of_shard(table.shards);
+    if (heads % table.shards != 0 && !row.is_form && !table.is_list)
+      row.cache.notes.push_back(counted(heads, "KV head") + " are not shared out evenly: " +
+                                std::to_string(row.cache.kv_heads()) + " are counted on each GPU");
     for (std::string& note : row.cache.notes) note = as_flags(note);
     table.rows.push_back(std::move(row));
   }
@@ -82,7 +95,9 @@ void add_rows(CostTable& table, std::vector<CostRow> rows) {
 
 // Rows of the attention in `given`.
 void add_model(CostTable& table, const Given& given, const std::string& name) {
-  add_rows(table, cost_rows(resolve_model(given), name, table.costs_at));
+  std::vector<CostRow> rows = cost_rows(resolve_model(given), name, table.costs_at);
+  for (CostRow& row : rows) row.cache.context = 0;  // it is what is asked for
+  add_rows(table, rows);
 }
 
 // A run, and attentions with the sizes that flags or the run give: those that are asked for, or
@@ -99,6 +114,10 @@ CostTable of_settings(const Call& call) {
     own.put_known(to_json(named_by("from", [&] { return read_run_options(run); })));
   }
   Given others = of_run ? for_another_attention(own) : own;
+  for (const char* flag : {"heads", "dim"})  // widths of the run follow from them
+    if (of_run && line.has(flag) && line.get(flag) != std::to_string(own.whole(flag)))
+      throw UsageError("--{} {} is not that of the run; leave --from out to count other sizes",
+                       flag, line.get(flag));
   set_contexts(table, call.line, own.whole("context"));
   for (Given* given : {&own, &others}) {
     given->put("context", table.costs_at);
@@ -132,6 +151,16 @@ CostTable of_settings(const Call& call) {
   return table;
 }
 
+// Notes the query heads of layers that have others than the first one.
+void set_query_heads(ModelCache& cache, const nlohmann::json& config, const std::string& as) {
+  constexpr const char* kOfWindows = "swa_num_attention_heads";
+  const Configuration all = Configuration::of(config, as);
+  const bool windows = all.rule("windows") == "own" && all.find(kOfWindows) != nullptr;
+  for (Index i = 0; i < std::ssize(cache.layers); ++i)
+    cache.layers[i].heads = all.of_layer(i).whole(
+        windows && cache.layers[i].window > 0 ? kOfWindows : "num_attention_heads", 0);
+}
+
 // The model of a config.json, beside the same with other attentions.
 CostTable of_config(const CommandLine& line) {
   constexpr std::string_view kRead[] = {"context", "cache-dtype", "cache-group", "cache-recent",
@@ -147,6 +176,7 @@ CostTable of_config(const CommandLine& line) {
     ConfigFile one = read_config_file(line.get("config"));
     try {
       ModelCache cache = read_config_cache(one.config, line.get("as"));
+      set_query_heads(cache, one.config, line.get("as"));
       return std::pair(std::move(one), std::move(cache));
     } catch (const DataError& error) {
       const std::string path = line.get("config");
@@ -161,6 +191,10 @@ CostTable of_config(const CommandLine& line) {
                        file.name.empty() ? own.type : file.name);
     own = own.with_draft();
   }
+  if (std::ranges::any_of(own.layers, [](const CachedLayer& layer) { return layer.once() > 0; }))
+    own.notes.push_back(
+        "states and convolutions are counted in f32, 4 bytes a number, whatever --cache-dtype "
+        "says; vLLM keeps them in the type of the model");
   std::optional<Given> known;
   if (!file.settings.is_null()) known.emplace(model_settings(), file.settings);
   const std::string name = file.name.empty() ? own.type : file.name;
@@ -254,7 +288,10 @@ const Command kCostCommand = {
      {"memory",
       "memory of a GPU that weights and caches must fit into: 24GiB, 80GB, or a card such as h100",
       true},
-     {"shards", "GPUs that share the heads and the weights out; all numbers are then of one", true},
+     {"shards",
+      "GPUs that share the heads and the weights out; caches and what fits into memory are then "
+      "of one, parameters and MACs of all",
+      true},
      kFormatFlag,
      kWideFlag},
     cost_command};

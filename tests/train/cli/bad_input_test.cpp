@@ -155,6 +155,7 @@ constexpr const char* kCases = R"(
 3 cost --from text.txt => --from: 'text.txt'
 3 cost --from bad => bad/config.json
 3 cost --config llama-3.1-406b => llama-3.1-405b
+3 cost --config meta-llama/Llama-3.1-8B => meta-llama/Llama-3.1-8B => did you mean llama-3.1-8b?
 2 cost --config llama.json --mtp => --mtp => llama has none
 2 cost --config llama.json --attention mha,gqa3 => gqa3 => --kv-heads 3 does not divide
 3 cost --config unknown.json => --config: unknown.json: 

@@ -3,6 +3,7 @@
 // runs, released models and configurations. tests/models holds the figures against published ones.
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <tuple>
 
@@ -99,7 +100,10 @@ TEST_F(CostCommand, SaysTheBytesOfASequenceAndOfATokenAndTheirTerms) {
             {"32 layers x 16 rows of 128 x 130 B = 66,560 B a token"}},
            {"--config llama --cache-dtype k=int4+v=int2 --cache-group 64 --cache-recent 24",
             {": 131,072 B a token until 24, then 26,624 B a token\n",
-             "32 layers x 8 rows of 128 x 68 B = 17,408 B"}},
+             "32 layers x 2,048 numbers x 2 B = 131,072 B a token until 24\n",
+             "32 layers x 8 rows of 128 x 68 B = 17,408 B a token after 24\n"}},
+           {"--attention gqa4 --layers 1 --canon B --dim 64 --heads 4",
+            {"gqa: 1 layer x ", "gqa, convolutions: 1 layer x "}},
            {"--attention mqa --layers 2", {"mqa, 2 layers: 512 B a token\n"}}})
     expect_parts(text(flags), parts);
   const json law = object("--config gpt-oss-20b");
@@ -128,6 +132,8 @@ TEST_F(CostCommand, TakesTheSizesOfARun) {
   const int weights = 16 * 5 + 5 * 2 * 12 + 16 * 10 + 6 * 2 * 16 + 16 * 16 + 5 + 6;
   expect_values(row(table, "mla"),
                 {{"cache_bytes_at_16", 2 * (6 + 4) * 16 * 4}, {"params_per_layer", weights}});
+  expect_parts(call("--from latents --heads 4").err,
+               {"--heads 4 is not that of the run; leave --from out"});
   const json changed = object("--kv-rank 8 --from latents --context 99");
   EXPECT_EQ(changed.at("macs_at"), 99);
   EXPECT_EQ(row(changed, "mla").at("cache_elements_per_token_per_layer"), 8 + 4);
@@ -206,7 +212,9 @@ TEST_F(CostCommand, SaysWhatFitsIntoMemoryBesideTheWeights) {
   }
   expect_parts(text(path + "24GiB"), {"\n24 GiB of memory, 16 GiB of it for weights:\n"
                                       "  one sequence of up to 65,536 tokens, 64 of 1024\n"});
-  expect_parts(text(path + "8GiB"), {"the weights do not fit"});
+  expect_parts(text(path + "8GiB"), {"which weights of 16 GiB do not fit"});
+  expect_parts(text(path + "80GiB"), {"524,288 tokens (the model has 131,072 positions), "});
+  expect_parts(text("--list --memory 24GiB"), {"\n24 GiB of memory, weights left out ("});
   EXPECT_EQ(object(path + "h100").at("memory_bytes"), std::int64_t{81559} << 20);
   // Each row has its answer.
   EXPECT_EQ(object(path + "24GiB --attention mqa").at("rows").at(1).at("longest_context"), 524'288);
@@ -221,7 +229,11 @@ TEST_F(CostCommand, CountsWeightsThatAModelIsLoadedFromAndNoOthers) {
   for (const char* other : {"consolidated.00", "adapter_model", "optimizer"})
     folder_->file(std::string("light/") + other + ".safetensors", std::string(5000, ' '));
   EXPECT_EQ(weights("light"), json());
+  const auto reason = [](const std::string& part) {
+    expect_parts(text("--config light --memory 24GiB"), {"note: memory is left out: ", part});
+  };
   folder_->file("light/model-00001-of-00002.safetensors", std::string(3000, ' '));
+  reason("parts of the weights are missing beside light/model-00001-of-00002.safetensors");
   const std::string second = "light/model-00002-of-00002.safetensors";
   folder_->file(second, std::string(4000, ' '));
   EXPECT_EQ(weights("light"), 7000);
@@ -236,6 +248,14 @@ TEST_F(CostCommand, CountsWeightsThatAModelIsLoadedFromAndNoOthers) {
     const json made = object("--config light --memory 24GiB");
     EXPECT_EQ(made.value("weight_bytes", json()), json()) << other;
   }
+  const std::string index = "light/model.safetensors.index.json";
+  folder_->file(index, "{}");
+  reason(index + " names no files");
+  folder_->file(index, R"({"weight_map": {"a": "../heavy/model.safetensors"}})");
+  reason("names '../heavy/model.safetensors', which is no file beside it");
+  std::filesystem::remove(folder_->path() / index);
+  folder_->file("light/model.safetensors", std::string(8000, ' '));  // beside its parts
+  EXPECT_EQ(weights("light"), 8000);
   // A file that cannot be read loses one answer.
   const std::string broken = "--config broken --context 1024 ";
   expect_parts(text(broken + "--memory 24GiB"),
@@ -249,6 +269,9 @@ TEST_F(CostCommand, SharesAllRowsAndCurvesOut) {
   EXPECT_EQ(eighth, (std::vector{whole[0] / 8, whole[1] / 8, whole[2]}));
   EXPECT_EQ(bytes("--config llama --shards 16", "1024").front(), whole[0] / 8);  // copies of heads
   expect_parts(text(flags + " --shards 8"), {": 16,384 B a token", "on each of 8 GPUs"});
+  expect_parts(text("--config llama-3-8b --shards 3"),
+               {"note: 8 KV heads are not shared out evenly: 3 are counted on each GPU\n",
+                "attention on all GPUs: "});
 }
 
 // Each kind of attention, with its defaults and with numbers in its word.
@@ -295,6 +318,12 @@ TEST_F(CostCommand, PrintsModelsInEachFormatAndListsThem) {
   expect_parts(text("--list"), {"llama-3.1-405b"});
   EXPECT_GE(object("--list").at("rows").size(), 60);
   EXPECT_TRUE(text("--list --format csv").starts_with("name,"));
+  expect_values(object("--config jamba-v0.1").at("rows").at(0),
+                {{"cache_bytes_per_sequence", 28 * 155'648 * 4},
+                 {"cache_bytes_per_token_after_windows", 16'384}});
+  EXPECT_EQ(
+      object("--config gpt-oss-20b").at("rows").at(0).at("cache_bytes_per_token_after_windows"),
+      24'576);
 }
 
 // The page holds what its script draws: layers with the bytes of each part, and curves up to the
@@ -329,7 +358,12 @@ TEST_F(CostCommand, HasBothNumbersOfLatentsAndSaysWhenStatesPay) {
   // rows of 576 numbers in bf16.
   EXPECT_EQ(object("--config kimi-linear-48b").at("state_context"),
             (4 * (32 * 128 * 128 + 9 * 32 * 128) + 1151) / 1152);
-  expect_parts(text("--config kimi-linear-48b"), {"from a context of"});
+  expect_parts(text("--config kimi-linear-48b"),
+               {"from a context of", "note: states and convolutions are counted in f32",
+                "\nexpanded: engines that hold keys and values of all heads"});
+  const ProgramResult parts = call("--config kimi-k2 --cache-dtype latent=int8+rope=bf16");
+  expect_parts(parts.out, {"kimi-k2 (kimi_k2), 61 layers: "});
+  expect_parts(parts.err, {"left out kimi-k2, expanded: ", "'latent'"});
 }
 
 }  // namespace
