@@ -38,8 +38,8 @@ void split(Corpus& corpus, Index cut) {
   if (starts.size() == 1) {
     throw DataError(
         "'{}' has one document, and a validation part needs another; use a longer text, or "
-        "`documents` lines or one",
-        corpus.name);
+        "`documents` {}",
+        corpus.name, corpus.documents == Documents::lines ? "one" : "lines or one");
   }
   if (!starts.empty())
     cut = *std::ranges::min_element(starts.begin() + 1, starts.end(), {}, distance);
@@ -73,48 +73,41 @@ void number_characters(Corpus& corpus) {
       corpus.name);
 }
 
-/// Note on foreign newlines of a corpus that has both parts; with `replaced`, read without them.
-/// Empty if there are none.
-std::string newlines_note(const ForeignNewlines& foreign, const Corpus& corpus, bool replaced) {
-  const auto both = [](const std::string& one, const char* between, const std::string& other) {
-    return one + (one.empty() || other.empty() ? "" : between) + other;
-  };
+/// One text of a corpus, as its file has it.
+struct UserText {
+  std::string name;
+  ForeignNewlines foreign;
+  Index characters;
+};
+
+/// What foreign newlines of `text`, of which it has some, cost; with `replaced`, read without them.
+std::string newlines_cost(const UserText& text, bool replaced) {
+  const auto& [name, foreign, characters] = text;
   const bool ends = foreign.pairs + foreign.returns > 0, mark = foreign.marks > 0;
-  if (!ends && !mark) return "";
-  const auto lines = [](Index count, const char* end) {
-    return count == 0 ? "" : formatted("%td line%s with %s", count, count == 1 ? "" : "s", end);
-  };
-  std::string found;
-  if (ends)
-    found = "ends " + both(lines(foreign.pairs, "\\r\\n"), " and ", lines(foreign.returns, "\\r")) +
-            (replaced ? ", read as \\n" : "");
-  if (mark)
-    found = both(found, ", and ", "begins with a byte order mark") + (replaced ? ", left out" : "");
   const Index more = foreign.pairs + foreign.marks;
-  const auto characters =
-      static_cast<double>(std::ssize(corpus.train.tokens) + std::ssize(corpus.validation.tokens) +
-                          (replaced ? more : 0));
-  std::string cost = both(ends ? "\\r" : "", " and ", mark ? "U+FEFF" : "") + ", ";
-  if (foreign.pairs > 0)
-    cost += formatted("%.1f %% of the text and ", 100 * static_cast<double>(more) / characters);
-  return corpus.name + " " + found +
-         (replaced ? "; `newlines` keep would add "
-                   : ", kept as they are; `newlines` unix would leave out ") +
-         cost + (ends && mark ? "2 characters" : "a character") + " of the vocabulary";
+  const double percent =
+      100 * static_cast<double>(more) / static_cast<double>(characters + (replaced ? more : 0));
+  constexpr double kLeastShown = 0.05;  // of which "%.1f" is not 0
+  std::string cost = std::string(ends ? "\\r" : "") + (ends && mark ? " and " : "") +
+                     (mark ? "U+FEFF" : "") + ", ";
+  if (foreign.pairs > 0 && percent >= kLeastShown)
+    cost += formatted("%.1f %% of the text and ", percent);
+  return (replaced ? "; `newlines` keep would add " : "; `newlines` unix would leave out ") + cost +
+         (ends && mark ? "2 characters" : "a character") + " of the vocabulary";
 }
 
-/// Note on the documents of both parts.
-std::string documents_note(const Corpus& corpus) {
-  Index longest = 0;
-  for (const TextPart* const part : {&corpus.train, &corpus.validation}) {
-    if (!part->starts.empty())
-      longest = std::max(longest, longest_window(part->starts, std::ssize(part->tokens)));
+/// Adds the notes on a part of `corpus` that is the whole of a text.
+void add_notes(Corpus& corpus, const TextPart& part, const UserText& text, bool replaced) {
+  if (std::string found = newlines_note(text.name, text.foreign, replaced); !found.empty()) {
+    corpus.notes.push_back(std::move(found) + newlines_cost(text, replaced));
+    corpus.newlines_replaced = corpus.newlines_replaced || replaced;
   }
-  return formatted(
-      "%s is %td documents of up to %td characters, their ends included; a window holds one, and "
-      "`context` %td has room for each",
-      corpus.name.c_str(), std::ssize(corpus.train.starts) + std::ssize(corpus.validation.starts),
-      longest, longest);
+  if (corpus.documents == Documents::one) return;
+  const Index count = std::ssize(part.starts);
+  corpus.notes.push_back(formatted("%s is %td document%s of up to %td characters, %s included",
+                                   text.name.c_str(), count, count == 1 ? "" : "s",
+                                   longest_window(part.starts, std::ssize(part.tokens)),
+                                   count == 1 ? "its end" : "their ends"));
 }
 
 }  // namespace
@@ -196,21 +189,56 @@ Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions
   corpus.name = name;
   corpus.documents = options.documents;
   corpus.sha256 = text.sha256;
-  ForeignNewlines foreign = text.foreign;
+  const auto characters = [](const Characters& all) { return std::ssize(all.points); };
+  const UserText trained{name, text.foreign, characters(text)};
+  UserText evaluated;
   if (validation) {
     corpus.sha256 += "+" + validation->sha256;
-    foreign += validation->foreign;
-    corpus.validation = text_part(std::move(*validation), options.documents, options.validation);
+    evaluated = {options.validation, validation->foreign, characters(*validation)};
+    try {
+      corpus.validation = text_part(std::move(*validation), options.documents, options.validation);
+    } catch (const DataError& error) {
+      throw DataError("`validation` {}", error.what());
+    }
   }
   corpus.train = text_part(std::move(text), options.documents, name);
   number_characters(corpus);
-  std::string newlines = newlines_note(foreign, corpus, options.unix_newlines);
-  if (!newlines.empty()) corpus.notes.push_back(std::move(newlines));
-  corpus.newlines_replaced = options.unix_newlines && !corpus.notes.empty();
-  if (corpus.documents != Documents::one) corpus.notes.push_back(documents_note(corpus));
+  add_notes(corpus, corpus.train, trained, options.unix_newlines);
+  if (validation) add_notes(corpus, corpus.validation, evaluated, options.unix_newlines);
   if (!validation) split(corpus, end_of_training(std::ssize(corpus.train.tokens), options));
   shorten_validation(corpus, options.validation_characters);
   return corpus;
+}
+
+std::string newlines_note(const std::string& name, const ForeignNewlines& foreign, bool replaced) {
+  const auto [pairs, returns, marks] = foreign;
+  const auto lines = [](Index count, const char* end) {
+    return count == 0 ? "" : formatted("%td line%s with %s", count, count == 1 ? "" : "s", end);
+  };
+  std::string found;
+  if (pairs + returns > 0) {
+    found = "ends " + lines(pairs, "\\r\\n") + (pairs > 0 && returns > 0 ? " and " : "") +
+            lines(returns, "\\r") + (replaced ? ", read as \\n" : "");
+  }
+  if (marks > 0) {
+    found += (found.empty() ? "has " : ", and has ") +
+             (marks == 1 ? "a byte order mark" : formatted("%td byte order marks", marks)) +
+             (replaced ? ", left out" : "");
+  }
+  if (found.empty()) return "";
+  return name + " " + found +
+         (replaced                       ? ""
+          : pairs + returns + marks == 1 ? ", kept as it is"
+                                         : ", kept as they are");
+}
+
+std::string continued_note(const Corpus& corpus, Index context) {
+  if (corpus.documents == Documents::one) return "";
+  for (const TextPart* const part : {&corpus.train, &corpus.validation}) {
+    if (longest_window(part->starts, std::ssize(part->tokens)) > context)
+      return formatted("documents longer than `context` %td go on in further windows", context);
+  }
+  return "";
 }
 
 void require_longer(const Corpus& corpus, Index context) {

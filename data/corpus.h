@@ -35,8 +35,8 @@ struct Corpus {
   TextPart train, validation;
   TextPart tuning;  ///< cut off `train` by keep_for_tuning, or empty
 
-  /// Lines for the user of the text, whose settings stand between backquotes: on ForeignNewlines
-  /// and what they cost, if there are any, and on documents.
+  /// Lines for the user of the texts, whose settings stand between backquotes: of each file, on
+  /// ForeignNewlines and what they cost, if there are any, and on documents.
   std::vector<std::string> notes;
   bool newlines_replaced = false;  ///< some were read as "\n", or left out
   Documents documents = Documents::one;
@@ -107,6 +107,12 @@ Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions
 /// like a built-in corpus: "./tales"). Throws DataError for an unusable file, and as text_corpus
 /// does.
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
+
+/// What the text `name` has of foreign newlines, which were `replaced` or kept: empty if nothing.
+std::string newlines_note(const std::string& name, const ForeignNewlines& foreign, bool replaced);
+
+/// Note on documents that exceed `context`; empty if none does.
+std::string continued_note(const Corpus& corpus, Index context);
 
 /// Throws DataError if a part of the text is not longer than `context` tokens, unless windows are
 /// as long as its documents.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd/base/real.h"
@@ -11,6 +12,9 @@ namespace headcount {
 
 /// What a document of a user's text is: the whole text, a line, or the lines between blank ones.
 enum class Documents { one, lines, paragraphs };
+/// Each, by its name in settings and checkpoints.
+inline constexpr std::pair<std::string_view, Documents> kKindsOfDocuments[] = {
+    {"one", Documents::one}, {"lines", Documents::lines}, {"paragraphs", Documents::paragraphs}};
 
 /// Characters that end a document and, the last of them alone, begin the next: a sample that begins
 /// with "\n" and ends with them is one document. Empty for Documents::one.

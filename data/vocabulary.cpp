@@ -93,32 +93,22 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   return encode_utf8(text);
 }
 
-ForeignNewlines& ForeignNewlines::operator+=(const ForeignNewlines& other) {
-  pairs += other.pairs;
-  returns += other.returns;
-  marks += other.marks;
-  return *this;
-}
-
 Characters read_characters(std::string_view bytes, const std::string& source, bool unix_newlines) {
   require_utf8(bytes, source);
   Characters text;
   text.sha256 = sha256_hex(bytes);
   text.points.reserve(bytes.size());
   auto at = bytes.begin();
-  if (utf8::starts_with_bom(at, bytes.end())) {
-    text.foreign.marks = 1;
-    const auto mark = static_cast<std::int32_t>(utf8::unchecked::next(at));
-    if (!unix_newlines) text.points.push_back(mark);
-  }
   while (at != bytes.end()) {
     const auto point = static_cast<std::int32_t>(utf8::unchecked::next(at));
     const bool pair = point == '\r' && at != bytes.end() && *at == '\n';
+    const bool mark = point == 0xFEFF;
+    text.foreign.marks += mark;
     text.foreign.pairs += pair;
     text.foreign.returns += point == '\r' && !pair;
-    if (point != '\r' || !unix_newlines) {
+    if (!unix_newlines || (point != '\r' && !mark)) {
       text.points.push_back(point);
-    } else if (!pair) {
+    } else if (!pair && !mark) {
       text.points.push_back('\n');
     }
   }

@@ -15,9 +15,7 @@ namespace headcount {
 struct ForeignNewlines {
   Index pairs = 0;    ///< "\r\n"
   Index returns = 0;  ///< "\r" before another character, a line end of old Macs
-  Index marks = 0;    ///< byte order marks, U+FEFF, at the beginning
-
-  ForeignNewlines& operator+=(const ForeignNewlines& other);
+  Index marks = 0;    ///< byte order marks, U+FEFF: at the beginning, or where files were joined
 };
 
 /// A UTF-8 text as characters: Unicode code points.
@@ -27,9 +25,9 @@ struct Characters {
   ForeignNewlines foreign;  ///< of the text, whether or not `points` still have them
 };
 
-/// The characters of UTF-8 `bytes`; with `unix_newlines`, "\r\n" and "\r" become "\n", and a byte
-/// order mark is left out. Memory holds four bytes for each byte of the text. Throws DataError that
-/// names `source`, as decode_utf8 does.
+/// The characters of UTF-8 `bytes`; with `unix_newlines`, "\r\n" and "\r" become "\n", and byte
+/// order marks are left out. Memory holds four bytes for each byte of the text. Throws DataError
+/// that names `source`, as decode_utf8 does.
 Characters read_characters(std::string_view bytes, const std::string& source,
                            bool unix_newlines = false);
 

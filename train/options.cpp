@@ -16,8 +16,6 @@ constexpr Named<Decay> kDecays[] = {{"cosine", Decay::cosine},
                                     {"constant", Decay::constant},
                                     {"wsd", Decay::wsd}};
 constexpr Named<bool> kNewlines[] = {{"keep", false}, {"unix", true}};
-constexpr Named<Documents> kDocuments[] = {
-    {"one", Documents::one}, {"lines", Documents::lines}, {"paragraphs", Documents::paragraphs}};
 
 // Settings of TrainSettings, in the order of config.json.
 template <class Settings, class Visit>
@@ -127,8 +125,9 @@ void visit_text(Options& options, const Visit& visit) {
          Text{}, "", Traits{.quiet = true, .scope = Scope::data}});
   visit(options.unix_newlines,
         {"newlines",
-         "line ends \\r\\n and \\r of a text file, and a byte order mark before it; keep: as they "
-         "are, unix: read as \\n, without the mark",
+         "line ends \\r\\n and \\r of a text file, and byte order marks; keep: as they are, unix: "
+         "read "
+         "as \\n, without the marks",
          kNewlines, "unix", Traits{.scope = Scope::data}},
         kNewlines);
   visit(
@@ -136,8 +135,8 @@ void visit_text(Options& options, const Visit& visit) {
       {"documents",
        "what a text file is made of, and a training window never leaves: one document; lines, each "
        "a document; or paragraphs, between blank lines. Samples begin and end as documents do",
-       kDocuments, "one", Traits{.quiet = true, .scope = Scope::data}},
-      kDocuments);
+       kKindsOfDocuments, "one", Traits{.quiet = true, .scope = Scope::data}},
+      kKindsOfDocuments);
 }
 
 struct WriteMembers {

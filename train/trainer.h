@@ -25,11 +25,12 @@ class DivergedError : public NonFiniteError {
 };
 
 /// A model in training: its weights, what its optimizer remembers, and the characters that its
-/// tokens stand for.
+/// tokens stand for, and documents of its text.
 struct Learner {
   std::unique_ptr<LanguageModel> model;
   std::unique_ptr<Optimizer> optimizer;
   Vocabulary vocabulary;
+  Documents documents = Documents::one;
 };
 
 /// Results of one step.

@@ -13,6 +13,8 @@ namespace {
 Corpus load_longer_than(Index context, const std::string& data, const CorpusOptions& options) {
   Corpus corpus = load_corpus(data, options);
   require_longer(corpus, context);
+  if (std::string note = continued_note(corpus, context); !note.empty())
+    corpus.notes.push_back(std::move(note));
   return corpus;
 }
 

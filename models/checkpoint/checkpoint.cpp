@@ -42,10 +42,10 @@ std::vector<std::string> weight_files(const fs::path& folder) {
 }  // namespace
 
 void save_checkpoint(const fs::path& folder, const LanguageModel& model,
-                     const Vocabulary& vocabulary,
+                     const Vocabulary& vocabulary, Documents documents,
                      const std::function<void(const fs::path& staging)>& write_more) {
   publish_folder(folder, [&](const fs::path& staging) {
-    for (const auto& [name, bytes] : checkpoint_files(model, vocabulary))
+    for (const auto& [name, bytes] : checkpoint_files(model, vocabulary, documents))
       write_file_durably(staging / name, bytes);
     if (write_more) write_more(staging);
     std::string sums;

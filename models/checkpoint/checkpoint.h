@@ -22,6 +22,7 @@ namespace headcount {
 /// NonFiniteError for weights that are NaN or infinite.
 void save_checkpoint(
     const std::filesystem::path& folder, const LanguageModel& model, const Vocabulary& vocabulary,
+    Documents documents = Documents::one,
     const std::function<void(const std::filesystem::path& staging)>& write_more = {});
 
 /// Reads a checkpoint folder, made here or elsewhere, whose weights are in model.safetensors, or in

@@ -8,7 +8,8 @@
 namespace headcount {
 
 std::map<std::string, std::string> checkpoint_files(const LanguageModel& model,
-                                                    const Vocabulary& vocabulary) {
+                                                    const Vocabulary& vocabulary,
+                                                    Documents documents) {
   const ParameterStore& parameters = model.parameters();
   std::vector<TensorSource> weights;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -19,7 +20,7 @@ std::map<std::string, std::string> checkpoint_files(const LanguageModel& model,
         {parameters.name({i}), parameters.shape({i}).extents(), kRealDtype, value.data()});
   }
   return {
-      {kConfigFile, hugging_face_config(model.plan(), vocabulary.size()).dump(2) + "\n"},
+      {kConfigFile, hugging_face_config(model.plan(), vocabulary.size(), documents).dump(2) + "\n"},
       {kTokenizerFile, hugging_face_tokenizer(vocabulary).dump(2) + "\n"},
       {kTokenizerConfigFile, hugging_face_tokenizer_config(model.plan()->context).dump(2) + "\n"},
       // transformers asks for the framework that wrote the weights.
@@ -86,6 +87,7 @@ Checkpoint read_checkpoint(const ReadFile& read, std::span<const std::string> we
   const NamedConfig named =
       read_json(read(kConfigFile), config, read_hugging_face_config, NonFinite::allowed);
   Checkpoint checkpoint;
+  checkpoint.documents = named.documents;
   checkpoint.vocabulary =
       read_json(read(kTokenizerFile), folder + kTokenizerFile, read_hugging_face_tokenizer);
   if (checkpoint.vocabulary.size() != named.vocabulary) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/base/json.h"
+#include "data/documents.h"
 #include "data/vocabulary.h"
 #include "models/checkpoint/safetensors.h"
 #include "models/language_model.h"
@@ -28,12 +29,14 @@ inline constexpr const char* kSumsFile = "SHA256SUMS";
 struct Checkpoint {
   std::unique_ptr<LanguageModel> model;
   Vocabulary vocabulary;
+  Documents documents = Documents::one;  ///< of the text that it was trained on
 };
 
 /// Contents of the files of a checkpoint by their names, without the checksums. Throws
 /// NonFiniteError if a weight is NaN or infinite: no checkpoint has such weights.
 std::map<std::string, std::string> checkpoint_files(const LanguageModel& model,
-                                                    const Vocabulary& vocabulary);
+                                                    const Vocabulary& vocabulary,
+                                                    Documents documents = Documents::one);
 
 /// Returns the bytes of a file of a checkpoint. Throws DataError if there is none of that name.
 using ReadFile = std::function<std::string(const std::string& name)>;

@@ -79,6 +79,7 @@ const std::vector<std::pair<const char*, nlohmann::json>> kConstants = {
 
 constexpr const char* kOwnType = "headcount";
 constexpr const char* kOwnBlock = "headcount";
+constexpr const char* kOwnDocuments = "documents";  // in that block
 
 // Keys that are read or checked one by one, do not change what the model computes, or follow from
 // other keys.
@@ -261,9 +262,20 @@ const Family* family_of(const ModelPlan& model) {
   return nullptr;
 }
 
+// Removes the documents from the settings in the block `own` and returns them.
+Documents take_documents(nlohmann::json& own) {
+  if (!own.is_object() || !own.contains(kOwnDocuments)) return Documents::one;
+  for (const auto& [name, documents] : kKindsOfDocuments) {
+    if (own[kOwnDocuments] != nlohmann::json(name)) continue;
+    own.erase(kOwnDocuments);
+    return documents;
+  }
+  refuse(kOwnDocuments, own[kOwnDocuments], "known are one, lines and paragraphs");
+}
+
 }  // namespace
 
-Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
+Json hugging_face_config(const ModelPlan& model, Index vocabulary, Documents documents) {
   Json json = {{"architectures", {"HeadcountForCausalLM"}}, {"model_type", kOwnType}};
   json["vocab_size"] = vocabulary;
   Json block = model->settings;
@@ -273,6 +285,10 @@ Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
     for (const auto& [name, value] : model->settings.items()) {
       if (read.contains(name) && read[name] == value) block.erase(name);
     }
+  }
+  if (documents != Documents::one) {
+    using Kind = std::pair<std::string_view, Documents>;
+    block[kOwnDocuments] = std::ranges::find(kKindsOfDocuments, documents, &Kind::second)->first;
   }
   if (!block.empty()) json[kOwnBlock] = block;
   return json;
@@ -295,10 +311,12 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
     } else if (!json.contains(kOwnBlock)) {
       throw DataError("'headcount' is missing");
     }
-    if (json.contains(kOwnBlock)) model.put(json[kOwnBlock]);
+    nlohmann::json own = json.value(kOwnBlock, nlohmann::json::object());
+    const Documents documents = take_documents(own);
+    model.put(own);
     if (vocabulary < 1 || vocabulary > 0x110000)
       refuse("vocab_size", vocabulary, "there are 1 to 1114112 characters");
-    return {resolve_model(model), vocabulary};
+    return {resolve_model(model), vocabulary, documents};
   } catch (const Error& error) {
     throw DataError("{}", error.what());
   }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/documents.h"
 #include "models/plan.h"
 
 /// config.json of a Hugging Face model folder, as `transformers` writes and reads it.
@@ -13,12 +14,15 @@ namespace headcount {
 /// DeepseekV3ForCausalLM with all layers dense for such a model with MLA; otherwise
 /// HeadcountForCausalLM, which other programs do not read. It is the last one for a model with a
 /// weight, or a setting not at its default, that the published architecture does not list. Settings
-/// that no key expresses, such as the attention's name here, are in a block "headcount".
-nlohmann::ordered_json hugging_face_config(const ModelPlan& model, Index vocabulary);
+/// that no key expresses, such as the attention's name here, are in a block "headcount"; so are the
+/// `documents` that the model was trained on, unless they are one.
+nlohmann::ordered_json hugging_face_config(const ModelPlan& model, Index vocabulary,
+                                           Documents documents = Documents::one);
 
 struct NamedConfig {
   ModelPlan model;
   Index vocabulary = 0;
+  Documents documents = Documents::one;
 };
 
 /// Model that a config.json describes, made here or elsewhere. Throws DataError that names the key

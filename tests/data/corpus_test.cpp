@@ -18,6 +18,7 @@
 #include "data/grammar.h"
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
+#include "support/message_of.h"
 
 namespace headcount {
 namespace {
@@ -98,12 +99,11 @@ TEST_F(CorpusFromFile, SaysWhatLineEndsAndAByteOrderMarkCost) {
        {"ab\ncd", "\n"}},
       {"ab\rcd\r", "ends 2 lines with \\r", "\\r, a character of the vocabulary", {"ab\ncd", "\n"}},
       {mark + "ab\n",
-       "begins with a byte order mark",
+       "has a byte order mark",
        "U+FEFF, a character of the vocabulary",
        {"ab", "\n"}},
       {mark + "ab\r\nc\r",
-       "ends 1 line with \\r\\n and 1 line with \\r, and begins with a byte "
-       "order mark",
+       "ends 1 line with \\r\\n and 1 line with \\r, and has a byte order mark",
        "\\r and U+FEFF, 28.6 % of the text and 2 characters of the vocabulary",
        {"ab\nc", "\n"}}};
   for (const auto& [text, found, cost, parts] : cases) {
@@ -116,11 +116,29 @@ TEST_F(CorpusFromFile, SaysWhatLineEndsAndAByteOrderMarkCost) {
     ASSERT_TRUE(replaced.notes.size() == 1 && kept.notes.size() == 1);
     EXPECT_EQ(replaced.notes[0],
               replaced.name + " " + read + "; `newlines` keep would add " + cost);
-    EXPECT_EQ(kept.notes[0], kept.name + " " + found +
-                                 ", kept as they are; `newlines` unix would leave out " + cost);
+    EXPECT_EQ(kept.notes[0],
+              kept.name + " " + found +
+                  (found.starts_with("has") ? ", kept as it is" : ", kept as they are") +
+                  "; `newlines` unix would leave out " + cost);
     EXPECT_TRUE(replaced.newlines_replaced && !kept.newlines_replaced);
   }
   EXPECT_TRUE(load("ab\ncd\n").notes.empty());
+  // No share that is shown as nothing.
+  const Corpus long_text = load(std::string(5000, 'a') + "b\r\n");
+  EXPECT_EQ(long_text.notes.at(0).find('%'), std::string::npos) << long_text.notes[0];
+}
+
+TEST_F(CorpusFromFile, NotesEachFileByItsOwnName) {
+  const std::string other = folder_.file("other", "a\r\nbc\r\n"), text = folder_.path() / "text";
+  const Corpus corpus = load("ab\n", {.validation = other, .documents = Documents::lines});
+  ASSERT_EQ(corpus.notes.size(), 3u);
+  EXPECT_EQ(corpus.notes[0], text + " is 1 document of up to 3 characters, its end included");
+  EXPECT_TRUE(corpus.notes[1].starts_with(other + " ends 2 lines with \\r\\n, read as"));
+  EXPECT_EQ(corpus.notes[2], other + " is 2 documents of up to 3 characters, their ends included");
+  folder_.file("other", "\n \n");
+  EXPECT_EQ(message_of<DataError>(
+                [&] { load("ab\nc\n", {.validation = other, .documents = Documents::lines}); }),
+            "`validation` '" + other + "' has blank lines only; name a text");
 }
 
 using Lines = std::vector<std::string>;
@@ -167,8 +185,10 @@ TEST_F(CorpusFromFile, OfDocumentsIsCutWhereOneEnds) {
   }
   Corpus corpus = load(text, cases[1].options);
   EXPECT_EQ(corpus.notes,
-            Lines{corpus.name + " is 5 documents of up to 6 characters, their ends included; a "
-                                "window holds one, and `context` 6 has room for each"});
+            Lines{corpus.name + " is 5 documents of up to 6 characters, their ends included"});
+  EXPECT_EQ(continued_note(corpus, 6), "");
+  EXPECT_EQ(continued_note(corpus, 5),
+            "documents longer than `context` 5 go on in further windows");
   EXPECT_EQ(passages(corpus, 100), 1);
   EXPECT_EQ(text_of(corpus, passage(corpus, 1, 100)), "\nijklm\n");
   EXPECT_EQ(text_of(corpus, passage(corpus, 1, 4)), "\nijk");

@@ -17,12 +17,12 @@ namespace {
 TEST(Characters, ReadsLineEndsAndAByteOrderMarkAsUnixHasThemOrKeepsThem) {
   const std::string mark = "\uFEFF", text = mark + "\r\na\r\n\rb" + mark + "\r\r\n\n\r";
   for (const auto& [unix_newlines, read] :
-       {std::pair(true, "\na\n\nb" + mark + "\n\n\n\n"), std::pair(false, text)}) {
+       {std::pair(true, std::string("\na\n\nb\n\n\n\n")), std::pair(false, text)}) {
     const Characters characters = read_characters(text, "x", unix_newlines);
     EXPECT_EQ(encode_utf8(std::u32string(characters.points.begin(), characters.points.end())),
               read);
     const auto& [pairs, returns, marks] = characters.foreign;
-    EXPECT_EQ(std::tuple(pairs, returns, marks), std::tuple(3, 3, 1));
+    EXPECT_EQ(std::tuple(pairs, returns, marks), std::tuple(3, 3, 2));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "models/checkpoint/durable.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
+#include "train/units.h"
 
 namespace headcount {
 
@@ -35,11 +36,17 @@ std::vector<std::int32_t> prompt_of(const CommandLine& line, const LoadedRun& ru
   if (!line.has("text") && run.options) {
     constexpr Index kShown = 64;
     Corpus corpus = load_eval_text(line, run, std::clamp<Index>(context, 2, kShown), "text");
-    tell("over " + corpus.name + "; --text names another text");
-    if (corpus.documents != Documents::one) return passage(corpus, 1, context).tokens;
-    std::vector<std::int32_t>& tokens = corpus.validation.tokens;
-    if (std::ssize(tokens) > context) tokens.pop_back();  // an evaluation takes two or more
-    return std::move(tokens);
+    const bool divided = corpus.documents != Documents::one;
+    // An evaluation takes two characters or more.
+    std::vector<std::int32_t> tokens = divided
+                                           ? passage(corpus, 1, std::min(context, kShown)).tokens
+                                           : corpus.validation.first(context).tokens;
+    tell("over " +
+         (divided ? counted(std::ssize(tokens), "character") + " of the first document of " +
+                        line.get("from") + "'s text"
+                  : corpus.name) +
+         "; --text names another text");
+    return tokens;
   }
   const std::string text = line.required("text", "give at least one character");
   std::vector<std::int32_t> tokens = encode_flag("text", text, run);

@@ -100,12 +100,12 @@ std::string text_of(const Json& result, const std::string& data) {
 
 // Writes the model under a name that no other process uses, then renames it: if two processes name
 // one folder, one of them gets it, whole.
-void save(const fs::path& out, const LanguageModel& model, const Vocabulary& vocabulary) {
+void save(const fs::path& out, const LanguageModel& model, const LoadedRun& from) {
   if (out.has_parent_path()) make_folder(out.parent_path());
   const fs::path own =
       out.parent_path() / ("." + out.filename().string() + "." + std::to_string(getpid()));
   try {
-    save_checkpoint(own, model, vocabulary);
+    save_checkpoint(own, model, from.vocabulary, from.documents);
   } catch (const WriteError& failure) {
     throw WriteError(out, failure.error_number());
   }
@@ -151,7 +151,7 @@ int convert_command(const Call& call) {
   const std::string data = run.options && !line.has("data")
                                ? text_flags(found_from_here(*run.options, line.get("from")))
                                : " --data " + (text ? shell_word(line.get("data")) : "TEXT");
-  save(out, *model, run.vocabulary);
+  save(out, *model, run);
   return print_result(call.format, result, result, text_of(result, data));
 }
 

@@ -22,15 +22,28 @@ namespace headcount {
 
 namespace {
 
-// Writes the first tokens and what the model predicts after each, through the cache if that rounds:
-// "tokens" [length], "logits" [length, vocabulary].
-void write_logits(const std::string& path, const LanguageModel& model,
-                  std::span<const std::int32_t> tokens, const CacheRounding& rounding) {
-  Tape tape(model.parameters());
-  std::optional<Decoder> decoder;
-  if (rounding.rounds()) decoder.emplace(model, DecodeOptions{.rounding = rounding});
-  const std::span<const Real> logits =
-      decoder ? decoder->feed(tokens) : model.logits(tape, tokens, 1).value();
+// Writes the tokens of a text's first context and what the model predicts after each in its window
+// of the evaluation, through the cache if that rounds: "tokens" [length], "logits" [length,
+// vocabulary].
+void write_logits(const std::string& path, const LanguageModel& model, const Corpus& text,
+                  const CacheRounding& rounding) {
+  const TextPart part = text.validation.first(model.plan()->context);
+  const std::span<const std::int32_t> tokens = part.tokens;
+  const Index size = std::ssize(tokens);
+  std::vector<Index> ends = {0};  // of a text of one token
+  if (size > 1) ends = evaluation_windows(size, size, part.starts);
+  ends.push_back(size);
+  std::vector<Real> logits;
+  for (std::size_t window = 0; window + 1 < ends.size(); ++window) {
+    const auto begin = static_cast<std::size_t>(ends[window]);
+    const auto read = tokens.subspan(begin, static_cast<std::size_t>(ends[window + 1]) - begin);
+    Tape tape(model.parameters());
+    std::optional<Decoder> decoder;
+    if (rounding.rounds()) decoder.emplace(model, DecodeOptions{.rounding = rounding});
+    const std::span<const Real> rows =
+        decoder ? decoder->feed(read) : model.logits(tape, read, 1).value();
+    logits.insert(logits.end(), rows.begin(), rows.end());
+  }
   const std::array<TensorSource, 2> tensors = {
       {{"tokens", {std::ssize(tokens)}, Dtype::i32, tokens.data()},
        {"logits", {std::ssize(tokens), model.vocabulary()}, kRealDtype, logits.data()}}};
@@ -161,13 +174,8 @@ int eval_command(const Call& call) {
   const Corpus text = load_eval_text(line, run, characters);
   require_attention(line, *run.model);
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
-  if (line.has("logits") && ranks.rank() == 0) {
-    const auto length = static_cast<std::size_t>(run.model->plan()->context);
-    write_logits(
-        line.get("logits"), *run.model,
-        std::span(text.validation.tokens).first(std::min(length, text.validation.tokens.size())),
-        rounding);
-  }
+  if (line.has("logits") && ranks.rank() == 0)
+    write_logits(line.get("logits"), *run.model, text, rounding);
   EvaluationOptions options = {.marks = text.marks(text.validation),
                                .attention_stats = line.has("attention-stats"),
                                .ranks = &ranks};

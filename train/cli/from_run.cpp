@@ -56,14 +56,11 @@ void require_room(const std::string& flag, std::span<const std::int32_t> tokens,
                      tokens.size(), context, or_else);
 }
 
-TextFrame text_frame(const std::optional<TrainOptions>& options, const Vocabulary& vocabulary) {
-  TextFrame frame{"", vocabulary.default_prompt(), {}};
-  if (!options) return frame;
-  const BuiltInCorpus* const built_in = find_built_in(options->data);
-  if (built_in == nullptr) {
-    frame.end = vocabulary.encode(end_of_document(options->corpus.documents));
-    return frame;
-  }
+TextFrame text_frame(const std::optional<TrainOptions>& options, Documents documents,
+                     const Vocabulary& vocabulary) {
+  TextFrame frame{"", vocabulary.default_prompt(), vocabulary.encode(end_of_document(documents))};
+  const BuiltInCorpus* const built_in = options ? find_built_in(options->data) : nullptr;
+  if (built_in == nullptr) return frame;
   const StoryGrammar write = built_in->writer(options->corpus.own_of(*built_in));
   const std::string text = write(random_chooser({options->seed, random_stream("opening"), 0})).text;
   const std::size_t end = text.find_first_of(" \n");
@@ -90,10 +87,11 @@ std::string name_of(const std::string& text, bool limited, std::size_t character
 Corpus load_file(const std::string& path, const LoadedRun& run, Index characters) {
   Corpus corpus;
   std::vector<std::int32_t>& tokens = corpus.validation.tokens;
-  if (run.options) corpus.documents = run.options->corpus.documents;
+  corpus.documents = run.documents;
   try {
-    corpus.validation =
-        text_part(characters_of(read_file(path), path, run), corpus.documents, path);
+    Characters characters = characters_of(read_file(path), path, run);
+    tell(newlines_note(path, characters.foreign, reads_unix_newlines(run)));
+    corpus.validation = text_part(std::move(characters), corpus.documents, path);
     run.vocabulary.encode(tokens);
   } catch (const DataError& error) {
     throw DataError("--data {}: {}", path, error.what());

@@ -36,8 +36,10 @@ struct TextFrame {
   /// Tokens that end a document, the last of which begins one; empty if the text has no documents.
   std::vector<std::int32_t> end;
 };
-/// The frame of texts of a run with `options`; without them, of a checkpoint without its run.
-TextFrame text_frame(const std::optional<TrainOptions>& options, const Vocabulary& vocabulary);
+/// The frame of texts of a run with `options` whose text is made of `documents`; without options,
+/// of a checkpoint without its run.
+TextFrame text_frame(const std::optional<TrainOptions>& options, Documents documents,
+                     const Vocabulary& vocabulary);
 
 /// The text of a flag, at least one character, in the run's tokens. Throws UsageError and
 /// DataError, whose messages name the flag.

@@ -111,7 +111,7 @@ int sample_command(const Call& call) {
     return "does not apply to " + line.get("from") + ", whose attention is " + plan->attention +
            "; leave it out";
   });
-  const TextFrame frame = text_frame(run.options, run.vocabulary);
+  const TextFrame frame = text_frame(run.options, run.documents, run.vocabulary);
   const std::string begun = line.has("prompt") ? line.get("prompt") : frame.opening;
   std::vector<std::int32_t> prompt = frame.prompt;
   if (line.has("prompt")) {

@@ -43,7 +43,7 @@ SettingList train_settings() {
 std::string write_sample(const LanguageModel& model, const TrainOptions& run,
                          const Vocabulary& vocabulary, const std::filesystem::path& path) {
   constexpr Index kDocuments = 8;
-  const TextFrame frame = text_frame(run, vocabulary);
+  const TextFrame frame = text_frame(run, run.corpus.documents, vocabulary);
   GenerationOptions options;
   options.sampling.temperature = kSampleTemperature;
   options.sampling.seed = run.seed;

@@ -82,9 +82,10 @@ void RunFolder::save(const Learner& learner, const StepResult& result,
   // which names it.
   metrics_->flush();
   const fs::path folder = checkpoint(result.step);
-  save_checkpoint(folder, *learner.model, learner.vocabulary, [&](const fs::path& staging) {
+  const auto write_state = [&](const fs::path& staging) {
     write_training_state(staging, result.step, learner.model->parameters(), *learner.optimizer);
-  });
+  };
+  save_checkpoint(folder, *learner.model, learner.vocabulary, learner.documents, write_state);
   write_latest(folder);
   state_.step = result.step;
   wants_checkpoint_ = false;

@@ -125,8 +125,10 @@ LoadedRun load_run(const std::string& path, bool best, NonFinite allowed) {
   Checkpoint checkpoint = best ? load(best_checkpoint(path)) : load_newest(path, load);
   run.model = std::move(checkpoint.model);
   run.vocabulary = std::move(checkpoint.vocabulary);
+  run.documents = checkpoint.documents;
   if (folder == std::filesystem::path(path)) return run;
   run.options = read_run_options(path);
+  run.documents = run.options->corpus.documents;  // checkpoints of earlier versions lack them
   return run;
 }
 
@@ -194,7 +196,8 @@ Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& 
     read.model = std::make_unique<LanguageModel>(options.model, *read.model);
   }
   auto optimizer = options.optimizer.make(read.model->parameters());
-  return {std::move(read.model), std::move(optimizer), std::move(read.vocabulary)};
+  return {std::move(read.model), std::move(optimizer), std::move(read.vocabulary),
+          options.corpus.documents};
 }
 
 }  // namespace
@@ -205,7 +208,7 @@ Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabular
   auto model = std::make_unique<LanguageModel>(options.model, vocabulary.size());
   model->initialize(options.seed);
   auto optimizer = options.optimizer.make(model->parameters());
-  return {std::move(model), std::move(optimizer), vocabulary};
+  return {std::move(model), std::move(optimizer), vocabulary, options.corpus.documents};
 }
 
 std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,

@@ -15,11 +15,12 @@
 
 namespace headcount {
 
-/// A trained model with its vocabulary and, if it comes from a run folder, the options of its
-/// training.
+/// A trained model with its vocabulary, documents of its text and, if it comes from a run folder,
+/// the options of its training.
 struct LoadedRun {
   std::unique_ptr<LanguageModel> model;
   Vocabulary vocabulary;
+  Documents documents = Documents::one;
   std::optional<TrainOptions> options;
 };
 

@@ -1,7 +1,10 @@
 // label: unsanitized
 // A text of lines or paragraphs, each a document, in every command that reads it.
 #include <algorithm>
+#include <cmath>
+#include <set>
 
+#include "models/checkpoint/checkpoint.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -75,6 +78,51 @@ TEST_F(DocumentsOfText, BeginAndEndSamples) {
   EXPECT_EQ(std::ranges::count(sample, '\n'), 8) << sample;
 }
 
+TEST_F(DocumentsOfText, GiveTheLogitsThatTheirLossIsOf) {
+  folder_->file("few.txt", "404\n909\n16");
+  const std::string flags = "--data few.txt --logits logits.safetensors";
+  std::set<std::string> files;
+  for (const std::string cache : {"", " --cache-dtype int2"}) {
+    const json result = evaluated(flags + cache);
+    const Safetensors file = open_safetensors(*folder_ / "logits.safetensors");
+    const std::vector<double> tokens = file.at("tokens").to_doubles(),
+                              logits = file.at("logits").to_doubles();
+    ASSERT_EQ(tokens.size(), 12u);
+    const std::size_t width = logits.size() / tokens.size();
+    double loss = 0;
+    for (std::size_t t = 0; t + 1 < tokens.size(); ++t) {
+      double sum = 0;
+      for (std::size_t i = 0; i < width; ++i) sum += std::exp(logits[t * width + i]);
+      loss += std::log(sum) - logits[t * width + static_cast<std::size_t>(tokens[t + 1])];
+    }
+    EXPECT_NEAR(loss / 11, result.at("loss").get<double>(), 1e-5) << cache;
+    files.insert(folder_->contents("logits.safetensors"));
+  }
+  EXPECT_EQ(files.size(), 2u);
+}
+
+TEST_F(DocumentsOfText, AreKnownToACheckpointByItself) {
+  folder_->copy("run/checkpoints/step-6", "alone");
+  folder_->done("convert --from run --attention mqa --out converted");
+  const std::string data = " --data lines.txt";
+  EXPECT_EQ(folder_->object("eval --from alone" + data), evaluated(data));
+  for (const std::string from : {"alone", "converted"}) {
+    EXPECT_EQ(folder_->object("eval --from " + from + data).at("characters"),
+              squares(2, 100).size());
+    const std::string one = text("--tokens 2000 --from " + from);
+    EXPECT_EQ(one.find('\n'), one.size() - 1) << from;
+  }
+}
+
+TEST_F(DocumentsOfText, AreNotedWhereTheyAreEvaluatedAndDrawn) {
+  folder_->file("foreign.txt", "\uFEFF404\r\n\uFEFF909\r\n");
+  expect_parts(folder_->done("eval --from run --data foreign.txt").err,
+               {"foreign.txt ends 2 lines with \\r\\n, read as \\n, and has 2 byte order marks"});
+  const ProgramResult drawn = folder_->done("attend --from run --format json");
+  const std::string shown = json::parse(drawn.out).at("text");
+  expect_parts(drawn.err, {"over " + std::to_string(shown.size()) + " characters of the first"});
+}
+
 TEST_F(DocumentsOfText, AreTrainedToTheSameBitsForAnyThreadsAndAcrossAStop) {
   EXPECT_EQ(folder_->json("run/config.json").at("documents"), "lines");
   const std::string line = TrainFolder::train_line(
@@ -95,13 +143,18 @@ TEST_F(DocumentsOfText, AreComparedAsTheyAreTrained) {
 }
 
 TEST_F(DocumentsOfText, AreNotedAndNeedATextOfTheUser) {
-  expect_parts(folder_->trained(std::string(kLines) + " --out noted --context 64").err,
-               {"lines.txt is 98 documents of up to 7 characters, their ends included; a window "
-                "holds one, and --context 7 has room for each"});
+  const std::string documents =
+      "lines.txt is 98 documents of up to 7 characters, their ends included";
+  const auto note = [](const std::string& flags) {
+    return folder_->trained(std::string(kLines) + " --out noted --force " + flags).err;
+  };
+  expect_parts(note("--context 4"),
+               {documents, "documents longer than --context 4 go on in further windows"});
+  EXPECT_EQ(note("--context 7").find("further windows"), std::string::npos);
   folder_->expect_refusal("train --data tales --documents lines", kUsage,
                           {"--documents has no effect with --data tales"});
   folder_->expect_refusal(TrainFolder::train_line("--data lines.txt --documents paragraphs"), kData,
-                          {"'lines.txt' has one document", "--documents lines"});
+                          {"'lines.txt' has one document", "--documents lines or one"});
 }
 
 }  // namespace

@@ -162,6 +162,7 @@ Json Session::start(const nlohmann::json& settings) {
                                 corpus.marks(corpus.train), alone(), training.optimizer.get());
   Json plan = planned(*model, training.options, corpus);
   vocabulary_ = corpus.vocabulary;
+  documents_ = corpus.documents;
   text_ = training.text;
   training_.emplace(std::move(training));
   model_ = std::move(model);
@@ -211,7 +212,7 @@ Json Session::text() const {
 }
 
 std::vector<File> Session::save() {
-  saved_ = checkpoint_files(model(), vocabulary_);
+  saved_ = checkpoint_files(model(), vocabulary_, documents_);
   std::vector<File> files;
   for (const auto& [name, bytes] : saved_) files.push_back({name, bytes});
   return files;
@@ -238,6 +239,7 @@ Json Session::open(std::span<const File> files, std::string_view data) {
   training_.reset();
   model_ = std::move(opened.model);
   vocabulary_ = std::move(opened.vocabulary);
+  documents_ = opened.documents;
   return plan;
 }
 

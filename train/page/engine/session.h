@@ -72,6 +72,7 @@ class Session {
   std::shared_ptr<const Text> text_;  // the latest one
   std::unique_ptr<LanguageModel> model_;
   Vocabulary vocabulary_;
+  Documents documents_ = Documents::one;
   std::optional<Training> training_;
   std::map<std::string, std::string> saved_;
 };
