@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "autograd/base/text.h"
 #include "models/checkpoint/hugging_face.h"
 #include "models/checkpoint/tokenizer.h"
 
