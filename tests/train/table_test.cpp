@@ -77,7 +77,7 @@ TEST(Table, OfJsonHasARowForEachObjectOrALineForEachKeyOfOne) {
             "name  value\nloss    0.5\nnote\nat    [1,2]\nname    a b\n");
   const Json long_number = {{"bytes", 628.0 / 3}};  // as people read it, and as programs do
   const std::string read = data_table(long_number, Format::markdown);
-  EXPECT_NE(read.find(" 209.333 |"), read.npos) << read;
+  EXPECT_NE(read.find(" 209.333  |"), read.npos) << read;
   EXPECT_EQ(data_table(long_number, Format::csv), "bytes\n209.33333333333334\n");
   const Json two = Json::array({{{"name", "x"}, {"n", 1}}, {{"name", "y"}, {"n", 20}}});
   EXPECT_EQ(data_table(two, Format::csv), "name,n\nx,1\ny,20\n");

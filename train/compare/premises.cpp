@@ -125,9 +125,10 @@ std::string remedy(std::span<const RunResult> runs, const ComparisonResult& resu
                                                   : "train longer";
 }
 
-// The value of a setting that ends runs when they have learned; 0: it ends none.
+// The value of a setting that ends runs when they have learned; 0: it ends none, or the result has
+// no settings, as that of the page.
 double mark(const ComparisonResult& result, const char* setting) {
-  return result.config.value(setting, 0.0);
+  return result.config.is_object() ? result.config.value(setting, 0.0) : 0.0;
 }
 
 Index answers_asked(const RunResult& run) {

@@ -123,12 +123,18 @@ TEST_F(EvalCommand, ReadsLineEndsAsTheRunDoes) {
   const std::string windows =
       std::regex_replace(folder_->contents("text.txt"), std::regex("\n"), "\r\n");
   folder_->file("windows.txt", windows);
+  // The evaluation, which notes how the line ends are read.
+  const auto noted = [](const std::string& run, const char* how) {
+    const ProgramResult result = call("--format json --data windows.txt --from " + run);
+    expect_parts(result.err, {"windows.txt ends 40 lines with \\r\\n", how});
+    return json::parse(result.out);
+  };
   // Characters of the text as the run reads it.
-  EXPECT_EQ(object("--from run --data windows.txt"), object("--from run --data text.txt"));
+  EXPECT_EQ(noted("run", "read as"), object("--from run --data text.txt"));
   expect_parts(folder_->trained("--data windows.txt --quiet --out unix").err,
                {"windows.txt ends 40 lines with \\r\\n, read as \\n; --newlines keep "});
   const json kept = train("kept", "--data windows.txt --newlines keep");
-  EXPECT_EQ(object("--from kept --data windows.txt").at("characters"), windows.size() - 1);
+  EXPECT_EQ(noted("kept", "kept as they are").at("characters"), windows.size() - 1);
   // A run of a version without the setting kept them.
   json config = folder_->json("kept/config.json");
   ASSERT_EQ(config.erase("newlines"), 1u);

@@ -51,7 +51,7 @@ TEST(PrecisionBf16, IsRecordedKeptAndNotMixed) {
       kModel;
   folder.done(line + "--precision bf16");
   EXPECT_EQ(folder.json("both/results.json").at("config").at("precision"), "bf16");
-  folder.expect_refusal(line, kData, {"precision", "bf16"});
+  folder.expect_refusal(line, kUsage, {"precision", "bf16"});
   folder.expect_refusal(line + "--sweep precision=f32,bf16", kUsage, {"--sweep", "precision"});
 }
 

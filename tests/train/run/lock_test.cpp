@@ -92,7 +92,7 @@ TEST(TwoProcesses, CannotTrainInOneFolder) {
   for (const std::string& line :
        {TrainFolder::train_line("--out run --force --seed 2"),
         TrainFolder::train_line("--out ./../") + folder.path().filename().string() + "/run --force",
-        std::string("train --quiet --resume run"), TrainFolder::compare_line("--out run")}) {
+        std::string("train --quiet --resume run")}) {
     folder.expect_refusal(line, kRuntime, {"in use by " + first.name(), " since "});
   }
   // Readers need no lock.
@@ -110,7 +110,7 @@ TEST(TwoProcesses, CannotCompareOtherThingsInOneFolder) {
   const std::string run = "c/runs/mha/seed-1";
   Running first(folder, TrainFolder::compare_line("--steps 20 --out c"));
   folder.expect_refusal(
-      TrainFolder::compare_line("--lr 1e-2 --steps 20 --out c"), kData,
+      TrainFolder::compare_line("--lr 1e-2 --steps 20 --out c"), kUsage,
       {run + " is in use by another process for a run with lr 0.001, not 0.01; name another folder "
              "with --out, or add --force"});
   folder.expect_refusal(TrainFolder::compare_line("--steps 20 --out c --force"), kRuntime,
@@ -143,7 +143,7 @@ TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
   }
   for (const char* file : {"c/report.html", "c/results.json"})  // as if it had been stopped
     std::filesystem::remove(folder / file);
-  folder.expect_refusal(TrainFolder::compare_line("--lr 1e-2 --out c"), kData,
+  folder.expect_refusal(TrainFolder::compare_line("--lr 1e-2 --out c"), kUsage,
                         {"holds a finished run with lr 0.0001, not 0.01"});
   folder.done(TrainFolder::compare_line("--lr 1e-4 --out c"));
 }
