@@ -1,5 +1,6 @@
 #include "models/released_models.h"
 
+#include "autograd/base/error.h"
 #include "autograd/base/text.h"
 #include "models/model_data.h"
 

@@ -89,9 +89,9 @@ Corpus load_file(const std::string& path, const LoadedRun& run, Index characters
   std::vector<std::int32_t>& tokens = corpus.validation.tokens;
   corpus.documents = run.documents;
   try {
-    Characters characters = characters_of(read_file(path), path, run);
-    tell(newlines_note(path, characters.foreign, reads_unix_newlines(run)));
-    corpus.validation = text_part(std::move(characters), corpus.documents, path);
+    Characters text = characters_of(read_file(path), path, run);
+    tell(newlines_note(path, text.foreign, reads_unix_newlines(run)));
+    corpus.validation = text_part(std::move(text), corpus.documents, path);
     run.vocabulary.encode(tokens);
   } catch (const DataError& error) {
     throw DataError("--data {}: {}", path, error.what());

@@ -194,11 +194,11 @@ TEST(Readme, ItsLinksAndPathsLeadToFilesAndHeadings) {
     for (const std::smatch& name : matches(page.text, file))
       EXPECT_TRUE(known.contains(name.str(1))) << name.str();
     for (const std::smatch& to : matches(page.text, link)) {
-      const fs::path file = to[1].length() == 0 ? page.path : page.path.parent_path() / to.str(1);
-      EXPECT_TRUE(fs::exists(file)) << to.str();
+      const fs::path target = to[1].length() == 0 ? page.path : page.path.parent_path() / to.str(1);
+      EXPECT_TRUE(fs::exists(target)) << to.str();
       ++files;
       if (to[2].length() == 0) continue;
-      const std::vector<std::string> lines = lines_of(file_contents(file));
+      const std::vector<std::string> lines = lines_of(file_contents(target));
       EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) {
         return line.starts_with('#') && anchor_of(line) == to.str(2);
       })) << to.str();
