@@ -27,7 +27,7 @@ double bytes_added(const ModelCache& cache, const CacheRounding& rounding, Index
 }
 
 // Adds a term to the one that equals it but for `count`, if there is one.
-void add_up(std::vector<Term>& all, const Term& term, Index Term::*count) {
+void add_up(std::vector<Term>& all, const Term& term, std::int64_t Term::*count) {
   const auto same = std::ranges::find_if(all, [&](Term other) {
     other.*count = term.*count;
     return other == term;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -20,13 +21,13 @@ std::vector<Slope> slopes_of(const ModelCache& cache, const CacheRounding& round
 
 /// Numbers that equal layers keep, with the bytes of each; where rows have scales, rows.
 struct Term {
-  std::string kind;     ///< of the layers
-  Index layers, count;  ///< rows or numbers in a layer
-  Index row;            ///< numbers of a row; 0: numbers are counted
-  Index bytes;          ///< of a row or a number
-  Index block;          ///< tokens that a row stands for; 0: 1
-  Index after, until;   ///< tokens of which there are such rows; 0: from the first, to the last
-  bool once;            ///< of a sequence, not of each token
+  std::string kind;            ///< of the layers
+  std::int64_t layers, count;  ///< rows or numbers in a layer
+  Index row;                   ///< numbers of a row; 0: numbers are counted
+  std::int64_t bytes;          ///< of a row or a number
+  Index block;                 ///< tokens that a row stands for; 0: 1
+  Index after, until;  ///< tokens of which there are such rows; 0: from the first, to the last
+  bool once;           ///< of a sequence, not of each token
 
   double total() const;
   /// "full attention: 7 layers x 576 numbers x 2 B = 8,064 B a token".
