@@ -62,6 +62,13 @@ Json cache_layers(const ModelCache& cache, const CacheRounding& rounding) {
   return layers;
 }
 
+void note_states(ModelCache& cache) {
+  if (std::ranges::any_of(cache.layers, [](const CachedLayer& layer) { return layer.once() > 0; }))
+    cache.notes.push_back(
+        "states and convolutions are counted in f32, 4 bytes a number, whatever --cache-dtype "
+        "says; vLLM keeps them in the type of the model");
+}
+
 namespace {
 
 // Bytes of all sequences.

@@ -16,6 +16,9 @@ namespace headcount {
 /// train/view/cache_picture.js. A layer that reads another layer's cache has no rows.
 nlohmann::ordered_json cache_layers(const ModelCache& cache, const CacheRounding& rounding);
 
+/// Notes the number type of states and convolutions, if the model of a configuration has any.
+void note_states(ModelCache& cache);
+
 /// What `headcount cost` and the page answer: sentences about the first row, and a table of all.
 struct CostTable {
   std::vector<CostRow> rows = {};    ///< at least one, of caches that fit `rounding`

@@ -64,7 +64,7 @@ const tests = {
     assert.equal(bytes(engine.call({ ...ask, kv_heads: 2 })) * 2, bytes(own));
     assert.equal(engine.call({ ...ask, memory: "1GiB" }).text,
       headcount(...flags, "--memory", "1GiB"));
-    assert.throws(() => engine.call({ ...ask, config: '{"model_type": "lama"}' }), /llama/);
+    assert.throws(() => engine.call({ ...ask, config: '{"model_type": "lama"}' }), /'lama' is unknown/);
   },
   "counts beyond 32 bits are those of the program"() {
     const text = (name, config, context) => {

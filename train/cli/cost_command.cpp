@@ -191,10 +191,7 @@ CostTable of_config(const CommandLine& line) {
                        file.name.empty() ? own.type : file.name);
     own = own.with_draft();
   }
-  if (std::ranges::any_of(own.layers, [](const CachedLayer& layer) { return layer.once() > 0; }))
-    own.notes.push_back(
-        "states and convolutions are counted in f32, 4 bytes a number, whatever --cache-dtype "
-        "says; vLLM keeps them in the type of the model");
+  note_states(own);
   std::optional<Given> known;
   if (!file.settings.is_null()) known.emplace(model_settings(), file.settings);
   const std::string name = file.name.empty() ? own.type : file.name;

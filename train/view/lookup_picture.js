@@ -1,5 +1,5 @@
 // The lookup text as a picture: a piece, the six lines through it, a question that names one.
-import { colourOf, path, picture, textAt, xml } from "./plot.js";
+import { colourOf, path, picture, textAt, titled, xml } from "./plot.js";
 
 export const kLookup = "A line of text shows five pieces, each with a value from 0 to 3, on " +
   "squares of a board of 5 x 5. Then letters ask: each names a line of the board, in one of up " +
@@ -17,7 +17,7 @@ const boardLetter = (direction, square) =>
 
 const colouredSquare = (direction, x, y, size) => xml`<rect class="${
   colourOf([1, 2, 3, 4, 5, 7][direction])} ${direction === kAsked ? "area" : "band"}" x="${x}" y="${
-  y}" width="${size}" height="${size}"/>\n`;
+  y}" width="${size}" height="${size}">${titled(kDirections[direction])}</rect>\n`;
 
 // Any other square shares exactly one line with the piece, which colours it.
 function boardSquare(square, left, top) {
@@ -25,7 +25,8 @@ function boardSquare(square, left, top) {
   const x = left + at.x * kSquare, y = top + at.y * kSquare, middle = kSquare / 2;
   const isPiece = at.x === kPiece.x && at.y === kPiece.y;
   const direction = kDirections.findIndex((_, n) => boardLine(n, at) === boardLine(n, kPiece));
-  return (isPiece ? xml`<circle class="line c0" cx="${x + middle}" cy="${y + middle}" r="17"/>\n`
+  return (isPiece ? xml`<circle class="line c0" cx="${x + middle}" cy="${y + middle}" r="17">${
+    titled("the piece")}</circle>\n`
     : colouredSquare(direction, x, y, kSquare)) +
     textAt(x + middle, y + middle + 4.5, isPiece ? kPiece.value : boardLetter(direction, at),
       "middle", "label ink") + path("frame", xml`M${x} ${y}h${kSquare}v${kSquare}h${-kSquare}z`);

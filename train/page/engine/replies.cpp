@@ -56,8 +56,9 @@ Json text_json(const Corpus& corpus) {
 }
 
 Json model_cost_json(const nlohmann::json& request) {
-  const ModelCache own =
+  ModelCache own =
       read_config_cache(parse_json(request.at("config").get<std::string>(), NonFinite::allowed));
+  note_states(own);
   CostTable cost;
   cost.contexts = {whole_number(request, "context")};
   cost.rounding = CacheType::bf16;
