@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "autograd/row_cache.h"
+#include "autograd/cache/row_cache.h"
 #include "autograd/tape.h"
 
 /// The ops: each is one function under `autograd/ops/` with shape check, forward pass and vjp. All

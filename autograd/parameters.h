@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/arena.h"
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 #include "autograd/shape.h"
 
 namespace headcount {

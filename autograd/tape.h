@@ -10,9 +10,9 @@
 
 #include "autograd/arena.h"
 #include "autograd/base/count.h"
+#include "autograd/checks/profile.h"
 #include "autograd/op.h"
 #include "autograd/parameters.h"
-#include "autograd/profile.h"
 #include "autograd/random.h"
 #include "autograd/shape.h"
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "autograd/base/settings.h"
-#include "data/story.h"
+#include "data/texts/story.h"
 
 /// Corpora that a grammar writes, in place of files.
 namespace headcount {

@@ -6,7 +6,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/no_target.h"
-#include "models/model_cache.h"
+#include "models/cost/model_cache.h"
 
 namespace headcount {
 

@@ -20,7 +20,7 @@ BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / ".build/release")).resolve()
 # A line for each source: its name, a test program and the suites that should notice. Below it each
 # mutant: old text => new text, and a reason if it changes nothing that a caller can see.
 MUTANTS = r"""
-train/statistics.cpp train Median.*:EstimateOfSeeds.*:StudentT.*
+train/show/statistics.cpp train Median.*:EstimateOfSeeds.*:StudentT.*
     ssize(values) / 2; => ssize(values) / 2 - 1;
     mean) > * => mean) >= *
     (squares / (n - 1)) => (squares / n)
@@ -72,20 +72,20 @@ autograd/ops/convolution.cpp gradcheck *GradientOfOp*/causal_convolution
     max<Index>(0, kernel - 1 - t) => max<Index>(1, kernel - 1 - t)
 autograd/ops/pooling.cpp gradcheck *GradientOfOp*/pool_tokens
     sink && sink.write == Write::assign => false
-autograd/ops/attention_kernel.cpp in_double ComposedAttention.*
+autograd/attention/attention_kernel.cpp in_double ComposedAttention.*
     p.masks(b, j + r) => p.masks(b, j)
     all = p.cap * (all / p.cap) => all = (all / p.cap)
     own - p.gate_sums[p.gate(b, tile.begin + r, => own - p.gate_sums[p.gate(b, tile.begin,
     total()[lane] = 1; => total()[lane] = 2;
-autograd/row_cache.cpp autograd RecentRows.*
+autograd/cache/row_cache.cpp autograd RecentRows.*
     left >= first_token_; => left > first_token_;
-autograd/cache_format.cpp autograd CacheTypes.*
+autograd/cache/cache_format.cpp autograd CacheTypes.*
     == above && code % 2 == 1 => == above && code % 2 == 0
 data/corpus.cpp data CorpusFromFile.*:*BuiltInCorpus*
     (1.0 - options.validation_fraction) => options.validation_fraction
     cut <= 0 || => cut < 0 ||
     lower_bound(corpus.train.starts, characters) => upper_bound(corpus.train.starts, characters)
-models/cost.cpp models CostTable.*
+models/cost/cost.cpp models CostTable.*
     cache.require_fit(rounding); => ;
 models/checkpoint/safetensors.cpp models *Safetensors*
     wanted > bytes.size() => wanted >= bytes.size()

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "data/batches.h"
-#include "data/story.h"
+#include "data/texts/story.h"
 #include "models/language_model.h"
-#include "train/fields.h"
 #include "train/ranks.h"
+#include "train/show/fields.h"
 
 namespace headcount {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "autograd/parallel.h"
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 
 namespace headcount {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "autograd/base/text.h"
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 
 namespace headcount {
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "train/interrupt.h"
-#include "train/statistics.h"
+#include "train/show/statistics.h"
 
 namespace headcount {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "autograd/base/text.h"
-#include "train/table.h"
-#include "train/units.h"
+#include "train/show/table.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

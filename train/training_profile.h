@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "autograd/profile.h"
+#include "autograd/checks/profile.h"
 
 namespace headcount {
 

@@ -4,7 +4,7 @@
 #include "autograd/ops/row_sums.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 
 namespace headcount {
 

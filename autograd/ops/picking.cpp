@@ -4,7 +4,7 @@
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
-#include "autograd/product_kernels.h"
+#include "autograd/products/product_kernels.h"
 
 namespace headcount {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "autograd/attention/attention_kernel.h"
 #include "autograd/ops.h"
-#include "autograd/ops/attention_kernel.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 

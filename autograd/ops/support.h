@@ -6,7 +6,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 #include "autograd/tape.h"
 
 /// Helpers that the ops share. Not part of the public interface.

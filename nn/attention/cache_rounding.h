@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/cache_format.h"
+#include "autograd/cache/cache_format.h"
 
 namespace headcount {
 

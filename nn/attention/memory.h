@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "autograd/base/count.h"
+#include "autograd/cache/row_cache.h"
 #include "autograd/ops.h"
-#include "autograd/row_cache.h"
 #include "nn/attention/cache_rounding.h"
 
 namespace headcount {

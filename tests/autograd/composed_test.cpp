@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
-#include "autograd/any_attention.h"
 #include "autograd/any_size.h"
+#include "autograd/attention/any_attention.h"
 #include "autograd/compositions.h"
 #include "autograd/evaluation.h"
 #include "autograd/op_cases.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/finite_differences.h"
+#include "autograd/checks/finite_differences.h"
 #include "support/numbers.h"
 
 /// A function's values and gradients in one call.

@@ -10,7 +10,7 @@
 #include <random>
 #include <tuple>
 
-#include "autograd/any_attention.h"
+#include "autograd/attention/any_attention.h"
 #include "autograd/compositions.h"
 #include "autograd/evaluation.h"
 #include "autograd/no_target.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/finite_differences.h"
+#include "autograd/checks/finite_differences.h"
 #include "autograd/ops.h"
 
 /// The table of ops: how each is called, which every check of the engine goes through, and the

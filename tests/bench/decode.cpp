@@ -16,7 +16,7 @@
 #include "models/checkpoint/checkpoint.h"
 #include "models/decoder.h"
 #include "train/run/loaded.h"
-#include "train/statistics.h"
+#include "train/show/statistics.h"
 
 namespace headcount {
 namespace {

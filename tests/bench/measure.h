@@ -11,7 +11,7 @@
 
 #include "autograd/arena.h"
 #include "autograd/parallel.h"
-#include "train/statistics.h"
+#include "train/show/statistics.h"
 
 /// Helpers that the benchmarks share.
 namespace headcount {

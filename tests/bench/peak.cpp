@@ -7,7 +7,7 @@
 
 #include "autograd/parallel.h"
 #include "bench/measure.h"
-#include "train/statistics.h"
+#include "train/show/statistics.h"
 
 int main(int argc, char** argv) {
   using namespace headcount;

@@ -9,11 +9,11 @@
 
 #include "autograd/arena.h"
 #include "autograd/parallel.h"
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 #include "autograd/random.h"
 #include "bench/measure.h"
 #include "models/language_model.h"
-#include "train/statistics.h"
+#include "train/show/statistics.h"
 #include "train/trainer.h"
 
 namespace headcount {

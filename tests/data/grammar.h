@@ -7,7 +7,7 @@
 #include <string>
 
 #include "data/built_in.h"
-#include "data/tales.h"
+#include "data/texts/tales.h"
 
 /// What tests of several grammars share.
 namespace headcount {

@@ -11,7 +11,7 @@
 #include "models/checkpoint/hugging_face.h"
 #include "models/checkpoint/safetensors.h"
 #include "models/checkpoint/tokenizer.h"
-#include "models/cost.h"
+#include "models/cost/cost.h"
 #include "train/cli/command_line.h"
 #include "train/cli/training_flags.h"
 #include "train/compare/variants.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "models/decoding.h"
-#include "nn/variants.h"
+#include "nn/attention/variants.h"
 
 namespace headcount::decoding {
 namespace {

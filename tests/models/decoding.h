@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "autograd/base/text.h"
-#include "models/cost.h"
+#include "models/cost/cost.h"
 #include "models/decoder.h"
-#include "nn/layer_config.h"
+#include "nn/attention/layer_config.h"
 #include "support/numbers.h"
 
 /// Helpers for tests of decoding.

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/finite_differences.h"
+#include "autograd/checks/finite_differences.h"
 #include "autograd/parallel.h"
 #include "models/language_model.h"
-#include "nn/random_weights.h"
+#include "nn/attention/random_weights.h"
 
 namespace headcount {
 namespace {

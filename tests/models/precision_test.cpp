@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/decoding.h"
-#include "nn/kinds_with_scores.h"
+#include "nn/attention/kinds_with_scores.h"
 
 namespace headcount::decoding {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/base/error.h"
-#include "nn/random_weights.h"
+#include "nn/attention/random_weights.h"
 
 namespace headcount {
 namespace {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <string>
 
-#include "nn/kinds_with_scores.h"
-#include "nn/random_weights.h"
+#include "nn/attention/kinds_with_scores.h"
+#include "nn/attention/random_weights.h"
 #include "train/tiny_training.h"
 
 namespace headcount {

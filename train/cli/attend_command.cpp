@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "autograd/base/text.h"
-#include "models/attention_map.h"
 #include "models/checkpoint/durable.h"
+#include "models/tools/attention_map.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
-#include "train/units.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

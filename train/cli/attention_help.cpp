@@ -6,7 +6,7 @@
 #include "models/plan.h"
 #include "nn/attention/costs.h"
 #include "train/cli/commands.h"
-#include "train/units.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

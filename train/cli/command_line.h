@@ -8,7 +8,7 @@
 #include "autograd/base/error.h"
 #include "autograd/base/settings.h"
 #include "train/ranks.h"
-#include "train/table.h"
+#include "train/show/table.h"
 
 namespace headcount {
 

@@ -11,7 +11,7 @@
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/contents.h"
-#include "models/released_models.h"
+#include "models/cost/released_models.h"
 
 namespace headcount {
 

@@ -7,14 +7,14 @@
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
-#include "models/conversion.h"
-#include "models/cost.h"
+#include "models/cost/cost.h"
+#include "models/tools/conversion.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/cli/training_flags.h"
 #include "train/evaluation.h"
 #include "train/run/place.h"
-#include "train/table.h"
+#include "train/show/table.h"
 
 namespace headcount {
 

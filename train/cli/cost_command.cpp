@@ -5,15 +5,15 @@
 
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
-#include "models/config_cache.h"
-#include "models/configuration.h"
-#include "models/released_models.h"
-#include "train/cache_cost.h"
+#include "models/cost/config_cache.h"
+#include "models/cost/configuration.h"
+#include "models/cost/released_models.h"
 #include "train/cli/commands.h"
 #include "train/cli/config_cost.h"
 #include "train/options.h"
 #include "train/run/loaded.h"
-#include "train/units.h"
+#include "train/show/cache_cost.h"
+#include "train/show/units.h"
 #include "train/view/report.h"
 
 namespace headcount {

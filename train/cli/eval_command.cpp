@@ -9,14 +9,14 @@
 #include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/cost.h"
+#include "models/cost/cost.h"
 #include "models/decoder.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/evaluation.h"
-#include "train/fields.h"
 #include "train/run/provenance.h"
-#include "train/units.h"
+#include "train/show/fields.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

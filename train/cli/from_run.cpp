@@ -3,8 +3,8 @@
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "data/vocabulary.h"
-#include "models/cost.h"
-#include "train/units.h"
+#include "models/cost/cost.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

@@ -11,9 +11,9 @@
 #include "autograd/base/system.h"
 #include "autograd/base/text.h"
 #include "train/cli/command_line.h"
-#include "train/statistics.h"
+#include "train/show/statistics.h"
+#include "train/show/units.h"
 #include "train/training.h"
-#include "train/units.h"
 
 namespace headcount {
 

@@ -3,12 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "models/cost.h"
+#include "models/cost/cost.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
 #include "train/options.h"
-#include "train/table.h"
+#include "train/show/table.h"
 
 namespace headcount {
 

@@ -6,7 +6,7 @@
 #include "train/compare/premises.h"
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
-#include "train/units.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

@@ -5,8 +5,7 @@
 
 #include "autograd/parallel.h"
 #include "data/built_in.h"
-#include "models/cost.h"
-#include "train/cache_cost.h"
+#include "models/cost/cost.h"
 #include "train/compare/needed_runs.h"
 #include "train/compare/premises.h"
 #include "train/compare/reading.h"
@@ -17,6 +16,7 @@
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
 #include "train/run/provenance.h"
+#include "train/show/cache_cost.h"
 
 namespace headcount {
 

@@ -12,8 +12,8 @@
 #include "autograd/base/real.h"
 #include "autograd/base/settings.h"
 #include "train/evaluation.h"
-#include "train/fields.h"
-#include "train/statistics.h"
+#include "train/show/fields.h"
+#include "train/show/statistics.h"
 
 namespace headcount {
 

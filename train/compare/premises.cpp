@@ -8,12 +8,12 @@
 
 #include "autograd/base/text.h"
 #include "data/built_in.h"
-#include "data/character_pairs.h"
+#include "data/texts/character_pairs.h"
 #include "train/compare/sequential_testing.h"
 #include "train/compare/verdict.h"
 #include "train/options.h"
-#include "train/statistics.h"
-#include "train/units.h"
+#include "train/show/statistics.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "models/attention_map.h"
+#include "models/tools/attention_map.h"
 #include "train/evaluation.h"
 #include "train/run/loaded.h"
 

@@ -11,7 +11,7 @@
 #include "train/run/place.h"
 #include "train/run/provenance.h"
 #include "train/run/record.h"
-#include "train/units.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "train/compare/comparison.h"
-#include "train/table.h"
+#include "train/show/table.h"
 
 namespace headcount {
 

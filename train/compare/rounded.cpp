@@ -11,8 +11,7 @@
 #include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
-#include "models/cost.h"
-#include "train/cache_cost.h"
+#include "models/cost/cost.h"
 #include "train/evaluation.h"
 #include "train/interrupt.h"
 #include "train/options.h"
@@ -20,8 +19,9 @@
 #include "train/run/lock.h"
 #include "train/run/place.h"
 #include "train/run/provenance.h"
-#include "train/table.h"
-#include "train/units.h"
+#include "train/show/cache_cost.h"
+#include "train/show/table.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

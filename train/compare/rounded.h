@@ -7,7 +7,7 @@
 #include "nn/attention/cache_rounding.h"
 #include "train/compare/comparison.h"
 #include "train/compare/runner.h"
-#include "train/table.h"
+#include "train/show/table.h"
 
 /// Rows of a comparison whose runs are evaluated again, through caches that round.
 namespace headcount {

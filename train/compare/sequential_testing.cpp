@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "train/statistics.h"
+#include "train/show/statistics.h"
 
 namespace headcount {
 

@@ -7,7 +7,7 @@
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
-#include "models/cost.h"
+#include "models/cost/cost.h"
 #include "models/language_model.h"
 
 namespace headcount {

@@ -6,7 +6,7 @@
 
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
-#include "train/units.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

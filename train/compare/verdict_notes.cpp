@@ -6,8 +6,8 @@
 #include "train/compare/premises.h"
 #include "train/compare/verdict.h"
 #include "train/evaluation.h"
-#include "train/statistics.h"
-#include "train/units.h"
+#include "train/show/statistics.h"
+#include "train/show/units.h"
 
 namespace headcount {
 

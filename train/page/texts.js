@@ -56,7 +56,7 @@ export const commonSettings = [
 ];
 export const hasSetting = ({ only }, text) => !only || only.includes(text);
 
-// --- Lookups: data/lookup.cpp has the grammar.
+// --- Lookups: data/texts/lookup.cpp has the grammar.
 
 export const kSide = 5, kPieces = 5, kValues = 4;
 export const kSquares = kSide * kSide;
@@ -104,7 +104,7 @@ export function randomPieces() {
   });
 }
 
-// --- Recall: data/mqar.cpp has the grammar.
+// --- Recall: data/texts/mqar.cpp has the grammar.
 
 // The letter that stood behind the last one of a line, which begins with `pairs` pairs; null if
 // none did.

@@ -7,7 +7,7 @@
 
 #include "autograd/base/system.h"
 #include "autograd/base/text.h"
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 
 namespace headcount {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autograd/base/real.h"
-#include "train/fields.h"
+#include "train/show/fields.h"
 
 /// run.json of a run folder: the text that the run is trained on, and each start of the program.
 

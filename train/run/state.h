@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/parameters.h"
-#include "train/fields.h"
+#include "train/show/fields.h"
 #include "train/training.h"
 
 namespace headcount {

@@ -10,7 +10,7 @@ const kSide = 5, kSquare = 44;
 const kDirections = ["column", "diagonal 1", "diagonal 2", "diagonal 3", "diagonal 4", "row"];
 const kPiece = { x: 3, y: 1, value: 2 }, kAsked = 2; // a direction
 
-// Line in a direction on which a square lies, and its letter: see data/lookup.cpp.
+// Line in a direction on which a square lies, and its letter: see data/texts/lookup.cpp.
 const boardLine = (direction, { x, y }) => direction === kSide ? y : (x + direction * y) % kSide;
 const boardLetter = (direction, square) =>
   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcd"[direction * kSide + boardLine(direction, square)];

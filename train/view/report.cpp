@@ -3,7 +3,7 @@
 #include <utf8.h>
 
 #include "train/compare/results.h"
-#include "train/units.h"
+#include "train/show/units.h"
 #include "train/view/run_curves.h"
 
 namespace headcount {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/table.h"
+#include "train/show/table.h"
 
 /// Reports for people: one HTML file that loads nothing, with the verdicts and tables as text and
 /// the results as JSON, from which its script draws the charts (see report.js).

@@ -7,11 +7,11 @@
 #include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/cost.h"
-#include "train/fields.h"
+#include "models/cost/cost.h"
 #include "train/run/loaded.h"
 #include "train/run/record.h"
 #include "train/run/state.h"
+#include "train/show/fields.h"
 
 namespace headcount {
 

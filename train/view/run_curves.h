@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/table.h"
+#include "train/show/table.h"
 
 /// Training runs read from their folders, finished or not: settings and measurements, step by step.
 

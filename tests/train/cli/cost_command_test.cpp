@@ -9,7 +9,7 @@
 
 #include "autograd/base/text.h"
 #include "train/run_program.h"
-#include "train/table.h"
+#include "train/show/table.h"
 
 namespace headcount {
 namespace {

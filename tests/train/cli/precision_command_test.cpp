@@ -1,5 +1,5 @@
 // --precision bf16: refused where it would be slower, recorded, kept, never mixed.
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 #include "train/run_program.h"
 
 namespace headcount {

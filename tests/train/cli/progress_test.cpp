@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "train/run_program.h"
+#include "train/show/units.h"
 #include "train/tiny_training.h"
-#include "train/units.h"
 
 namespace headcount {
 namespace {

@@ -222,7 +222,7 @@ TEST(Readme, ItsTutorialShowsTheAttentionThatTestsBuild) {
   std::string shown;
   for (const Block& block : blocks(file_contents(kRoot / "nn/attention/README.md")))
     if (block.fence == "```cpp") shown += block.text;
-  EXPECT_EQ(shown, file_contents(kRoot / "tests/nn/own_attention.cpp"));
+  EXPECT_EQ(shown, file_contents(kRoot / "tests/nn/attention/own_attention.cpp"));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "train/compare/verdict.h"
-#include "train/statistics.h"
+#include "train/show/statistics.h"
 
 namespace headcount {
 namespace {

@@ -11,7 +11,7 @@
 #include "train/compare/made_results.h"
 #include "train/compare/premises.h"
 #include "train/run_program.h"
-#include "train/units.h"
+#include "train/show/units.h"
 
 namespace headcount {
 namespace {

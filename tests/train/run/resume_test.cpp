@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "autograd/products.h"
+#include "autograd/products/products.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/run_program.h"
 

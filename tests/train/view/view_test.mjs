@@ -127,7 +127,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   assert.equal(count(svg, />K</g), 4);
   const words = (text) => text.replace(/"\s*"/g, "").replace(/\s+/g, " ");
   includes(words(read("train/compare/README.md")), kLookup.slice(1));
-  includes(words(read("data/lookup.cpp")), kLookup.slice(1, -1));
+  includes(words(read("data/texts/lookup.cpp")), kLookup.slice(1, -1));
   includes(comparisonParts({ ...kept("recall"), data: "lookup" }).below, svg);
 }
 

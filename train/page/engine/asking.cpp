@@ -3,11 +3,11 @@
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
-#include "models/attention_map.h"
 #include "models/decoder.h"
 #include "models/sampling.h"
-#include "train/cache_cost.h"
+#include "models/tools/attention_map.h"
 #include "train/page/engine/replies.h"
+#include "train/show/cache_cost.h"
 
 namespace headcount::page {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "autograd/base/json.h"
-#include "models/config_cache.h"
+#include "models/cost/config_cache.h"
 #include "nn/attention/kind.h"
-#include "train/cache_cost.h"
-#include "train/units.h"
+#include "train/show/cache_cost.h"
+#include "train/show/units.h"
 
 namespace headcount::page {
 

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <Eigen/Core>
+
+#include "autograd/products/products.h"
+
+#ifdef HEADCOUNT_DOUBLE
+#undef HEADCOUNT_ONEDNN  // oneDNN multiplies in float only
+#endif
+
+/// Products that `gemm` chooses from, each on the calling thread. Not part of the public interface.
+namespace headcount {
+
+/// Copy of a matrix in bfloat16 without gaps between its rows, [rows, cols] as they are stored.
+struct RoundedMatrix {
+  const Eigen::bfloat16* data;
+  Index rows, cols;
+  bool transposed;
+};
+
+namespace vectors {
+
+namespace simd = Eigen::internal;  // Eigen's vectors, the same for every instruction set
+using Vector = simd::packet_traits<Real>::type;
+inline constexpr Index kWidth = simd::packet_traits<Real>::size;
+inline Vector broadcast(Real x) { return simd::pset1<Vector>(x); }
+inline Vector load(const Real* x) { return simd::ploadu<Vector>(x); }
+inline void store(Real* x, Vector v) { simd::pstoreu(x, v); }
+
+/// Product of small matrices, c = a b or c += a b: c has whole vectors of columns and stays in
+/// registers block by block; nothing is copied, and b is not transposed.
+void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+
+}  // namespace vectors
+
+/// Product of any matrices by `multiply`, for processors on which Eigen's is slow, such as
+/// WebAssembly.
+void plain_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+
+/// Product in Real by the library in use, for ops that count their multiply-adds themselves.
+void library_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+
+/// Products by oneDNN, in builds that have it; no extent is 0. The second needs a processor with
+/// instructions for bfloat16.
+void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+void onednn_gemm(Matrix c, const RoundedMatrix& a, const RoundedMatrix& b, Write write);
+std::string onednn_version();
+bool has_bf16_instructions();
+
+}  // namespace headcount

@@ -1,0 +1,119 @@
+#include "nn/attention/kinds/delta.h"
+
+#include <array>
+#include <cmath>
+
+/// The gated delta rule: each head has a state of fixed size instead of a cache that grows. Yang,
+/// Kautz and Hatamizadeh, "Gated delta networks" (2024); the layer is that of Qwen3-Next, as
+/// transformers has it. With H value heads, G key heads and r = H / G:
+///   q, k, v = silu(convolution(in_proj_qkvz x)), q and k of unit length, q / sqrt(d)
+///   beta = sigmoid(b), g = -exp(A_log) softplus(a + dt_bias), b and a from in_proj_ba x
+///   y = out_proj(RMSNorm(gated_delta_rule(q, k, v, g, beta)) silu(z)), the norm per head
+/// Parameters: in_proj_qkvz [G (2 d + 2 r v), dim], per key head its rows of q, k, v and z;
+/// in_proj_ba [G 2 r, dim], b then a; conv1d [G 2 d + H v, 1, taps], all q, then k, then v; A_log
+/// and dt_bias [H]; norm [v]; out_proj [dim, H v].
+namespace headcount {
+
+namespace {
+
+class GatedDelta : public Attention {
+ public:
+  GatedDelta(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, 0, {c.whole("value-heads"), c.whole("v-dim"), "out_proj"}),
+        s_(c),
+        in_proj_qkvz_(weights.matrix("in_proj_qkvz", c.dim,
+                                     (Count(s_.of_convolution()) + s_.values()).index())),
+        in_proj_ba_(weights.matrix("in_proj_ba", c.dim, 2 * s_.value_heads)),
+        convolution_(weights.convolution("conv1d", s_.of_convolution(), s_.taps)),
+        // Initial values as in transformers.
+        a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16))),
+        dt_bias_(weights.numbers("dt_bias", {s_.value_heads}, Initializer::ones())),
+        norm_(weights.norm("norm", s_.v_dim)) {}
+
+  Var forward(Var x, Memory& memory) const override {
+    Tape& tape = *x.tape;
+    const Index v_width = s_.group() * s_.v_dim;
+    const std::vector<Var> qkvz = split(split_heads(in_proj_qkvz_(x), s_.key_heads),
+                                        std::array{s_.k_dim, s_.k_dim, v_width, v_width});
+    const std::vector<Var> ba =
+        split(split_heads(in_proj_ba_(x), s_.key_heads), std::array{s_.group(), s_.group()});
+    // One convolution over all channels, in three parts.
+    const auto convolved = [&](Var part, Index first, Index heads, std::string_view inputs) {
+      return split_heads(convolution_(merge_heads(part), inputs, memory, first), heads);
+    };
+    const Var q = convolved(qkvz[0], 0, s_.key_heads, "q_inputs");
+    const Var k = convolved(qkvz[1], s_.keys(), s_.key_heads, "k_inputs");
+    const Var v = convolved(qkvz[2], 2 * s_.keys(), s_.value_heads, "v_inputs");
+    const Var steps = softplus(merge_heads(ba[1]) + tape.parameter(dt_bias_));
+    const Var g = scale(steps * exponential(tape.parameter(a_log_)), -1);
+    const Var beta = sigmoid(merge_heads(ba[0]));
+    const Var y = delta_rule(q, k, v, g, beta, memory);
+    return output(x, silu_gate(reshape(qkvz[3], y.shape()), norm_(y)));
+  }
+
+ private:
+  DeltaSizes s_;
+  Linear in_proj_qkvz_, in_proj_ba_;
+  CausalConvolution convolution_;
+  ParameterId a_log_, dt_bias_;
+  Norm norm_;
+};
+
+}  // namespace
+
+DeltaSizes::DeltaSizes(const AttentionPlan& plan)
+    : value_heads(plan.whole("value-heads")),
+      key_heads(plan.whole("key-heads")),
+      v_dim(plan.whole("v-dim")),
+      k_dim(plan.head_dim),
+      taps(plan.whole("conv-taps")) {}
+
+SettingList delta_settings() {
+  const WholeRange any = {1};
+  return {
+      {"v-dim", "dimensions of v per head", any, same_as("head-dim")},
+      {"value-heads", "value heads, each with a recurrent state", any, same_as("heads")},
+      {"key-heads", "query and key heads, a divisor of value-heads", any, same_as("value-heads")},
+      {"conv-taps",
+       "length in tokens of the causal convolution over q, k and v; 1: the token itself only", any,
+       4}};
+}
+
+void check_delta(const AttentionPlan& plan) {
+  const DeltaSizes s(plan);
+  require_setting(s.value_heads % s.key_heads == 0,
+                  "`key-heads` {} does not divide `value-heads` {}", s.key_heads, s.value_heads);
+  require_setting(plan.window == 0,
+                  "{} has no `window`: it keeps a state instead of keys and values of tokens",
+                  plan.kind().name);
+}
+
+Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
+  require_setting(memory.key_mask().empty(),
+                  "a layer with a state takes every token into it; it has no key mask");
+  const auto width = static_cast<Real>(q.shape().last());
+  const Real epsilon = Real{1e-6} / width;  // transformers adds 1e-6 to the square of the length
+  const Var unit_k = l2_norm(k, epsilon, 1 / std::sqrt(width));
+  const Var scaled_q = l2_norm(q, epsilon, 1 / width);
+  return gated_delta_rule(scaled_q, unit_k, v, g, beta,
+                          memory.state("state", v.shape()[2], q.shape().last() * v.shape().last()));
+}
+
+extern const AttentionKind kDelta = {
+    .name = "delta",
+    .summary =
+        "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
+    .formula =
+        "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a decay a and a "
+        "rate b in (0, 1)",
+    .source = "https://arxiv.org/abs/2412.06464 (2024)",
+    .numbers = {"v-dim"},
+    .attends = false,
+    .rotates = false,
+    .needs_causal = true,
+    .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
+    .settings = delta_settings,
+    .check = check_delta,
+    .make = make_layer<GatedDelta>};
+
+}  // namespace headcount

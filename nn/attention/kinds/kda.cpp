@@ -1,0 +1,101 @@
+#include "nn/attention/kinds/delta.h"
+
+/// Kimi delta attention: the gated delta rule with a decay for each channel of the keys. Kimi Team,
+/// "Kimi Linear" (2025); the layer is that of flash-linear-attention. With H value heads and G key
+/// heads, each of q, k and v with a convolution of its own:
+///   q, k, v = silu(convolution(proj x)), q and k of unit length, q / sqrt(d)
+///   beta = sigmoid(b_proj x), g = -exp(A_log) softplus(f_b_proj f_a_proj x + dt_bias)
+///   y = o_proj(RMSNorm(gated_delta_rule(q, k, v, g, beta)) sigmoid(g_b_proj g_a_proj x)), the norm
+///   per head, with the same weights for all
+/// Parameters: q_proj and k_proj [G d, dim], v_proj [H v, dim]; q_conv1d and k_conv1d [G d, 1,
+/// taps], v_conv1d [H v, 1, taps]; f_a_proj and g_a_proj [v, dim], f_b_proj [H d, v], g_b_proj [H
+/// v, v] with a bias; b_proj [H, dim]; A_log [H], dt_bias [H d]; o_norm [v]; o_proj [dim, H v].
+namespace headcount {
+
+namespace {
+
+class KimiDelta : public Attention {
+ public:
+  KimiDelta(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, 0, {c.whole("value-heads"), c.whole("v-dim")}),
+        s_(c),
+        q_{weights, "q", s_.keys(), s_.taps},
+        k_{weights, "k", s_.keys(), s_.taps},
+        v_{weights, "v", s_.values(), s_.taps},
+        f_a_(weights.matrix("f_a_proj", c.dim, s_.v_dim)),
+        f_b_(weights.matrix("f_b_proj", s_.v_dim, s_.value_heads * s_.k_dim)),
+        g_a_(weights.matrix("g_a_proj", c.dim, s_.v_dim)),
+        g_b_(weights.matrix("g_b_proj", s_.v_dim, s_.values(), {}, c.on("gate-bias"))),
+        b_(weights.matrix("b_proj", c.dim, s_.value_heads)),
+        // Initial values as its authors have them.
+        a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16, 1))),
+        dt_bias_(weights.numbers("dt_bias", {s_.value_heads * s_.k_dim},
+                                 Initializer::log_uniform_steps(0.1, 0.001))),
+        norm_(weights.norm("o_norm", s_.v_dim)),
+        ones_(static_cast<std::size_t>(s_.value_heads * s_.k_dim), Real{1}) {}
+
+  Var forward(Var x, Memory& memory) const override {
+    Tape& tape = *x.tape;
+    const Var q = split_heads(q_(x, memory), s_.key_heads);
+    const Var k = split_heads(k_(x, memory), s_.key_heads);
+    const Var v = split_heads(v_(x, memory), s_.value_heads);
+    // A_log of a head is that of all its channels.
+    const Var rates = multiply(tape.constant({s_.k_dim, s_.value_heads}, ones_),
+                               scale(exponential(tape.parameter(a_log_)), -1));
+    const Var steps = softplus(f_b_(f_a_(x)) + tape.parameter(dt_bias_));
+    const Var g = split_heads(steps, s_.value_heads) * transpose(rates, 0, 1);
+    const Var y = delta_rule(q, k, v, g, sigmoid(b_(x)), memory);
+    return output(x, sigmoid_gate(reshape(g_b_(g_a_(x)), y.shape()), norm_(y)));
+  }
+
+ private:
+  struct Convolved {
+    Convolved(LayerWeights& weights, const std::string& part, Index channels, Index taps)
+        : projection(weights.matrix(part + "_proj", weights.plan().dim, channels)),
+          convolution(weights.convolution(part + "_conv1d", channels, taps)),
+          inputs(part + "_inputs") {}
+    Var operator()(Var x, Memory& memory) const {
+      return convolution(projection(x), inputs, memory);
+    }
+
+    Linear projection;
+    CausalConvolution convolution;
+    std::string inputs;  // of the convolution, that the cache keeps
+  };
+
+  DeltaSizes s_;
+  Convolved q_, k_, v_;
+  Linear f_a_, f_b_, g_a_, g_b_, b_;
+  ParameterId a_log_, dt_bias_;
+  Norm norm_;
+  std::vector<Real> ones_;  // [value heads, k]
+};
+
+SettingList settings() {
+  SettingList all = delta_settings();
+  all.push_back({"gate-bias",
+                 "bias of the output gate; off: none, as in the released Kimi Linear models",
+                 kOnOff, "on"});
+  return all;
+}
+
+}  // namespace
+
+extern const AttentionKind kKda = {
+    .name = "kda",
+    .summary = "Kimi delta attention: the gated delta rule with a decay for each channel of a key",
+    .formula =
+        "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a rate b and a "
+        "decay a for each row of Sᵢ",
+    .source = "https://arxiv.org/abs/2510.26692 (2025)",
+    .numbers = {"v-dim"},
+    .attends = false,
+    .rotates = false,
+    .needs_causal = true,
+    .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
+    .norm_epsilon = 1e-5,  // as its authors have it
+    .settings = settings,
+    .check = check_delta,
+    .make = make_layer<KimiDelta>};
+
+}  // namespace headcount

@@ -1,0 +1,216 @@
+#include "nn/attention/attention.h"
+#include "nn/attention/kinds/compressor.h"
+#include "nn/attention/kinds/indexer.h"
+
+/// Attentions of DeepSeek-V4 (2026), as transformers has them. One row per token is key and value
+/// of all heads:
+///     row = rotated kv_norm(kv_proj x)
+///     q_i = rotated unit(q_b_proj c)_i,  c = q_a_norm(q_a_proj x)
+///     head i = softmax(q_i rows^T / sqrt(d)) rows, rotated back
+/// `unit` divides each head by its root mean square. The heads are put into `o-groups` groups side
+/// by side; each group passes through rows of its own of o_a_proj, and o_b_proj joins them.
+///
+/// `hca`, heavily compressed attention, reads besides one row for each block of m tokens that is
+/// complete, in the same softmax: that of a compressor (see compressor.h), rotated by the position
+/// of its first token. With a window, tokens of an open block that have left the window are read by
+/// nobody until the block is complete.
+///
+/// `csa`, compressed sparse attention, pools each row over the block before, too, and reads only
+/// the k rows with the greatest scores of an indexer (see indexer.h), which has a compressor of its
+/// own for the rows that it scores.
+///
+/// Parameters: q_a_proj [rank, dim], q_a_norm [rank] and q_b_proj [H d, rank], or q_proj; kv_proj
+/// [d, dim], kv_norm [d], o_a_proj [g r, H d / g], o_b_proj [dim, g r]; those of `compressor`; in
+/// csa those of `compressor.indexer`, and of it q_b_proj [I d_I, rank] and scorer.weights_proj [I,
+/// dim].
+namespace headcount {
+
+namespace {
+
+bool compresses(const AttentionPlan& c) { return c.has("compress"); }
+bool picks(const AttentionPlan& c) { return c.has("index-topk"); }
+
+QueryLatent query_latent(const AttentionPlan& c) {
+  return {.rank = c.whole("q-rank"), .norm = "q_a_norm"};
+}
+
+CompressorPlan compressor_plan(const AttentionPlan& c) {
+  return {.width = c.head_dim, .block = c.whole("compress"), .blocks = picks(c) ? 2 : 1};
+}
+
+CompressorPlan index_plan(const AttentionPlan& c) {
+  CompressorPlan plan = compressor_plan(c);
+  plan.weights += "indexer.";
+  plan.kept = "indexer_";
+  plan.width = c.whole("index-head-dim");
+  return plan;
+}
+
+Attention::Output output_of(const AttentionPlan& c) {
+  if (!c.output_projection) return {c.heads, c.head_dim};
+  return {c.whole("o-groups"), c.whole("o-rank"), "o_b_proj"};
+}
+
+class SharedRowAttention : public Attention {
+ public:
+  SharedRowAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, c.whole("rope-dim"), output_of(c)),
+        q_proj_(weights, c.heads * c.head_dim, query_latent(c)),
+        kv_proj_(weights.row_matrix("kv_proj", c.dim, c.head_dim, "kv")),
+        kv_norm_(weights.for_rows([&] { return weights.norm("kv_norm", c.head_dim); })) {
+    const Index groups = c.whole("o-groups");
+    if (c.output_projection)  // its bias would be a part of that of o_b_proj
+      o_a_ = weights.matrix("o_a_proj", c.heads / groups * c.head_dim, groups * c.whole("o-rank"),
+                            {}, false);
+    if (compresses(c)) compressor_.emplace(weights, compressor_plan(c));
+    if (!picks(c)) return;
+    index_compressor_.emplace(weights, index_plan(c));
+    indexer_.emplace(weights,
+                     IndexerOptions{.q_proj = "compressor.indexer.q_b_proj",
+                                    .weights_proj = "compressor.indexer.scorer.weights_proj",
+                                    .tokens = c.whole("compress")});
+  }
+
+  Var forward(Var x, Memory& memory) const override {
+    const auto epsilon = static_cast<Real>(plan().norm_epsilon);
+    const Var latent = q_proj_.latent(x);
+    const Var heads = split_heads(convolved("q", q_proj_.of_latent(latent), memory), plan().heads);
+    const Var q = rotate(normalize_for_scores(rms_norm(heads, std::nullopt, epsilon)), memory);
+    const Rows kv = memory.keep("kv", [&] {
+      const Var row = (*kv_norm_)(convolved("kv", (*kv_proj_)(x), memory));
+      return rotate(split_heads(row, 1), memory);
+    });
+    const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
+    AttentionOptions o = options(*x.tape, plan().head_dim, memory);
+    std::optional<Picks> picks;
+    if (compressor_) {
+      require_setting(memory.key_mask().empty(),
+                      "`compress` pools all tokens of a block; it has no key mask");
+      const std::optional<Rows> rows = rows_of(*compressor_, x, memory);
+      if (indexer_) picks = pick(x, latent, memory);
+      const auto picked = picks ? gathered(*picks, *rows, memory) : std::nullopt;
+      if (rows) {
+        const Rows values = picked.value_or(*rows);
+        o.pooled = {.keys = normalize_for_scores(*x.tape, {values}).front(),
+                    .values = values,
+                    .tokens = compressor_->plan().block};
+      }
+      if (picks && !picked) o.pooled->picked = picks->picked;
+    }
+    const Var y = attention(q, k, kv, o);
+    if (picks) indexer_->learn(*picks, memory);
+    return output(x, grouped(rotate(y, memory, Rotation::inverse)));
+  }
+
+ private:
+  // Rows of all blocks that are complete, if there are any.
+  std::optional<Rows> rows_of(const Compressor& compressor, Var x, Memory& memory) const {
+    const Index block = compressor.plan().block;
+    const auto make = [&]() -> std::optional<Var> {
+      const std::optional<Var> rows = compressor(x, memory);
+      if (!rows) return std::nullopt;
+      return rotate_blocks(split_heads(*rows, 1), block, memory);
+    };
+    return memory.keep_blocks(compressor.plan().rows(), block, compressor.plan().width, make);
+  }
+
+  // The pooled rows that the indexer picks.
+  std::optional<Picks> pick(Var x, Var latent, Memory& memory) const {
+    const Var q = rotate(indexer_->queries(latent), memory);
+    const std::optional<Rows> keys = rows_of(*index_compressor_, x.tape->detached(x), memory);
+    return indexer_->pick(x, q, keys, memory);
+  }
+
+  // Projects each group of heads: y [B, T, H, d] -> [B, T, groups, rank].
+  Var grouped(Var y) const {
+    if (!o_a_) return y;
+    return head_linear(split_heads(merge_heads(y), plan().whole("o-groups")), o_a_->weight(*y.tape),
+                       0, plan().whole("o-rank"), Stored::transposed);
+  }
+
+  QueryProjection q_proj_;
+  std::optional<Linear> kv_proj_;  // none in a layer that shares
+  std::optional<Norm> kv_norm_;
+  std::optional<Linear> o_a_;                   // none without an output projection
+  std::optional<Compressor> compressor_;        // of hca and csa
+  std::optional<Compressor> index_compressor_;  // of csa
+  std::optional<Indexer> indexer_;              // of csa
+};
+
+SettingList settings() {
+  const Traits of_output = {.only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
+  return {
+      shared_setting("head-dim", twice_the_width()),
+      shared_setting("rope-layout", of_owner("interleaved")),
+      shared_setting("q-rank", half_of_dim()),
+      shared_setting("rope-dim", half_of_head()),
+      {"o-groups", "groups of heads whose outputs are projected apart before o_b_proj joins them",
+       WholeRange{1},
+       Default("2, or 1 if heads is odd",
+               [](const Given& v) { return v.whole("heads") % 2 == 0 ? 2 : 1; }),
+       of_output},
+      {"o-rank", "width that each group of heads is projected to", WholeRange{1},
+       Default(
+           "dim / o-groups",
+           [](const Given& v) { return std::max<Index>(1, v.whole("dim") / v.whole("o-groups")); }),
+       of_output}};
+}
+
+Setting compress_setting(Index block) {
+  return {"compress", "tokens that each compressed row of keys and values stands for",
+          WholeRange{1}, of_owner(block)};
+}
+
+void check(const AttentionPlan& c) {
+  require_rotary_part(c, c.whole("rope-dim"));
+  require_divisor("o-groups", c.whole("o-groups"), "heads", c.heads);
+  if (picks(c)) require_index_width(c);
+}
+
+// Adds to `kind` what the kinds of this file have in common.
+constexpr AttentionKind with_shared_row(AttentionKind kind) {
+  kind.check = check;
+  kind.make = make_layer<SharedRowAttention>;
+  kind.no_qk_norm = "its queries and its row are normed without it";
+  return kind;
+}
+
+}  // namespace
+
+extern constinit const AttentionKind kV4 = with_shared_row(
+    {.name = "v4",
+     .summary =
+         "one row per token is key and value of all heads (DeepSeek-V4, without its compressed "
+         "rows); outputs are projected in `o-groups` groups",
+     .formula =
+         "softmax(qᵢ Kᵀ / √d) K, rotated back, with one normed and rotated row of K per token",
+     .settings = settings});
+extern constinit const AttentionKind kHca = with_shared_row(
+    {.name = "hca",
+     .summary = "heavily compressed (DeepSeek-V4): v4 that also reads one pooled row for every "
+                "`compress` tokens, beside a window",
+     .formula = "v4 over the window's rows and one for every m tokens: C weighted by softmax(Z + "
+                "B) over the m tokens, in each channel",
+     .numbers = {"compress"},
+     .needs_causal = true,
+     .settings = [] {
+       return together({settings(), {compress_setting(8)}});
+     }});
+extern constinit const AttentionKind kCsa = with_shared_row(
+    {.name = "csa",
+     .summary =
+         "compressed sparse (DeepSeek-V4): hca with rows pooled over two blocks, of which an "
+         "indexer picks `index-topk` for each token",
+     .formula = "hca with small m, over the pooled rows with the greatest scores of an indexer",
+     .numbers = {"compress", "index-topk"},
+     .needs_causal = true,
+     .settings =
+         [] {
+           return together({settings(), {compress_setting(4)}, index_settings(16)});
+         },
+     .notes =
+         [](const AttentionPlan& c) {
+           return index_notes(c, c.max_positions / c.whole("compress"));
+         }});
+
+}  // namespace headcount
