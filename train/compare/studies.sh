@@ -8,10 +8,11 @@
 #   bits_text    caches of fewer bits, fewer heads or narrower ones, on a text
 #   bits_recall  the same in recall
 #   lookup       query heads by KV heads at equal bytes: QUESTION.md beside this
+#   headers      KV heads on 26 MB of C and C++ headers of Debian 12's packages, put into FOLDER
 # shazeer, staircase, queries and bits_text need --data TEXT, such as Tiny Shakespeare. A second call
 # continues the first.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,12s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,13s/^# //p' "$0" >&2; exit 2; }
 study=$1 folder=$2
 shift 2
 small="--preset shakespeare --layers 2 --dim 64 --context 64 --batch 16 --steps 1000
@@ -37,6 +38,15 @@ mqax8:heads=4,gqa4x8:heads=16,gqa2x8:heads=16,mqax8:heads=16" ;;
     --min-lr 1e-4 --decay cosine --eval-every 500 --eval-characters 8192 --stop-at-answers 0
     --metric answers --attention mha,gqa2,mqa,mla24+8,v4" ;;
   lookup) exec node "${0%/*}/lookup_study.mjs" "$folder" ;;
+  headers)
+    text=$folder/headers.txt
+    # Whole files in the order of the hashes of their paths: any part of the text is like the others.
+    [ -s "$text" ] || { mkdir -p "$folder" && dpkg -L libstdc++-12-dev libeigen3-dev linux-libc-dev |
+      grep '^/usr/include/' | while read -r file; do
+        [ ! -f "$file" ] || echo "$(printf %s "$file" | sha256sum | cut -c 1-64) $file"
+      done | sort | cut -d ' ' -f 2 | xargs cat >"$text"; }
+    flags="--preset shakespeare --data $text --match params --precision bf16 --steps 2000
+      --eval-every 250 --eval-characters 128k --seeds 3 --attention mha,mqa,mhax8" ;;
   *) echo "$0: there is no study '$study'" >&2; exit 2 ;;
 esac
 given=" $* "
