@@ -31,9 +31,9 @@ train/compare/verdict.cpp train SeedRange*.*:Verdict*.*:*Seeds*.*:*Question*.*:*
 train/compare/sequential_testing.cpp train Verdict*.*
     < *tolerance) => <= *tolerance)
     > *tolerance ? => >= *tolerance ?
-train/compare/needed_runs.cpp train NeededRuns.*
-    settled && costs.size() >= first => settled && costs.size() > first
-    failed_references) >= first => failed_references) > first
+train/compare/rounds.cpp train Rounds.*
+    seeds_[i] == last_ => seeds_[i] + 1 == last_
+    than.failures.size()) >= first => than.failures.size()) > first
 data/batches.cpp data *Windows.*
     if (tokens > context) => if (tokens >= context)
     min(batch.length, end - start) => min(batch.length, end - start + 1)

@@ -164,15 +164,14 @@ Index expected_steps(const TrainOptions& run, const std::vector<RunPlan>& runs,
 }  // namespace
 
 void ComparisonProgress::update(const std::vector<RunPlan>& runs,
-                                std::span<const RunStatus> statuses, std::span<const Need> needs) {
+                                std::span<const RunStatus> statuses,
+                                std::span<const std::size_t> round) {
   const std::lock_guard lock(mutex_);
   const bool first = runs_.empty();
   runs_.resize(runs.size());
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    runs_[i] = {runs[i].name, needs[i], statuses[i].ended,
+  for (const std::size_t i : round)
+    runs_[i] = {runs[i].name, true, statuses[i].ended,
                 expected_steps(runs[i].options, runs, statuses), runs_[i].newest};
-    if (needs[i] == Need::no) runs_[i].newest.reset();
-  }
   if (!first) return;
   start_ = Clock::now();
   if (!warning_.empty()) progress_.tell(warning_);
@@ -181,28 +180,20 @@ void ComparisonProgress::update(const std::vector<RunPlan>& runs,
 }
 
 std::string ComparisonProgress::done() const {
-  const auto needed = [](const Run& run) { return run.need == Need::now; };
-  return std::to_string(std::ranges::count_if(
-             runs_, [&](const Run& run) { return needed(run) && run.ended; })) +
-         " of " + std::to_string(std::ranges::count_if(runs_, needed)) + " runs";
+  return std::to_string(std::ranges::count(runs_, true, &Run::ended)) + " of " +
+         std::to_string(std::ranges::count(runs_, true, &Run::wanted)) + " runs";
 }
 
 std::string ComparisonProgress::head() const {
-  Index steps = 0, more_steps = 0;  // to do
+  Index steps = 0;  // to do
   for (const Run& run : runs_) {
-    if (run.ended) continue;
-    if (run.need == Need::maybe) more_steps += run.steps;
-    if (run.need == Need::now)
+    if (run.wanted && !run.ended)
       steps += run.newest ? std::max<Index>(0, run.steps - run.newest->step) : run.steps;
   }
   const std::string text = done() + " done";
   if (steps_done_ == 0 || steps == 0) return text;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  const auto more = std::ranges::count(runs_, Need::maybe, &Run::need);
-  return text + ", " + eta_text(seconds, steps_done_, steps) +
-         (more == 0 ? ""
-                    : "; up to " + std::to_string(more) + " more if verdicts stay open, " +
-                          eta_text(seconds, steps_done_, steps + more_steps));
+  return text + ", " + eta_text(seconds, steps_done_, steps);
 }
 
 void ComparisonProgress::step(std::size_t run, const StepResult& result) {

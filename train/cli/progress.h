@@ -92,17 +92,16 @@ class ComparisonProgress : public RunWatcher {
       : progress_(mode), warning_(std::move(warning)) {}
 
   void update(const std::vector<RunPlan>& runs, std::span<const RunStatus> statuses,
-              std::span<const Need> needs) override;
+              std::span<const std::size_t> round) override;
   void step(std::size_t run, const StepResult& result) override;
   void finish(std::size_t run, const RunStatus& status) override;
 
  private:
   struct Run {
     std::string name;
-    Need need = Need::no;
-    bool ended = false;
-    Index steps = 0;                   // that it is expected to train
-    std::optional<StepResult> newest;  // of a run under way
+    bool wanted = false, ended = false;  // wanted: in a round so far
+    Index steps = 0;                     // that it is expected to train
+    std::optional<StepResult> newest;    // of a run under way
   };
   /// Beginning of the progress line: "3 of 20 runs done, ETA 4m10s".
   std::string head() const;

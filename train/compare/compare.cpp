@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "autograd/parallel.h"
 #include "data/built_in.h"
 #include "models/cost/cost.h"
-#include "train/compare/needed_runs.h"
 #include "train/compare/premises.h"
 #include "train/compare/reading.h"
 #include "train/compare/result_files.h"
 #include "train/compare/results.h"
 #include "train/compare/rounded.h"
+#include "train/compare/rounds.h"
 #include "train/compare/runner.h"
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
@@ -25,7 +24,7 @@ namespace {
 // Figure that one variant is tuned by, at each value of the sweep; candidates are in the order of
 // the values.
 std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
-                              const NeededRuns::Chosen& chosen,
+                              const Rounds::Chosen& chosen,
                               const std::vector<std::optional<double>>& figures) {
   std::vector<SweptValue> all;
   for (std::size_t i = 0; i < figures.size(); ++i)
@@ -34,36 +33,23 @@ std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
 }
 
 // Sizes and runs of a variant.
-VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Chosen& chosen,
+VariantResult variant_result(const PlannedVariant& variant, const Rounds::Chosen& chosen,
                              Index vocabulary) {
-  VariantResult result;
-  result.spec = variant.spec;
-  result.adjusted = chosen.candidate->adjusted;
+  VariantResult result = outcome_of(variant, chosen);
   const ModelPlan& plan = chosen.candidate->options.model;
   result.parameters =
       static_cast<Index>(LanguageModel(plan, vocabulary).parameters().element_count());
   result.cache_bytes_per_token = kv_cache_bytes_per_token(plan);
   result.notes = attention_notes(plan);
   result.cache = cache_layers(cache_of(plan), {});
-  for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
-    const RunStatus& outcome = chosen.outcomes[i];
-    if (outcome.result) {
-      result.runs.push_back(*outcome.result);
-    } else {
-      result.failures.push_back("seed " + std::to_string(i + 1) + ": " + outcome.failure);
-      if (outcome.diverged) result.diverged.push_back(i + 1);
-    }
-  }
   return result;
 }
 
 // Reads the passage with the weights of the first finished run.
-void read(const TextPart& passage, const NeededRuns::Chosen& chosen, const Corpus& corpus,
+void read(const TextPart& passage, const Rounds::Chosen& chosen, const Corpus& corpus,
           VariantResult& result) {
-  const auto finished = std::ranges::find_if(
-      chosen.outcomes, [](const RunStatus& o) { return o.result.has_value(); });
-  if (finished == chosen.outcomes.end()) return;
-  const RunPlan& run = chosen.first[finished - chosen.outcomes.begin()];
+  if (result.runs.empty()) return;
+  const RunPlan& run = chosen.runs[result.runs.front().seed - 1];
   try {
     result.reading = read_passage(run.folder, passage, corpus);
   } catch (const Error& error) {
@@ -127,23 +113,18 @@ ComparisonResult described(const ComparisonPlan& plan) {
   return result;
 }
 
-// Sums the time of the needed runs and counts their failures.
-void count_runs(ComparisonResult& result, std::span<const RunStatus> statuses,
-                std::span<const Need> needs) {
-  for (std::size_t i = 0; i < statuses.size(); ++i) {
-    if (needs[i] != Need::now) continue;
-    const RunStatus& status = statuses[i];
-    if (status.result) result.hours += status.result->machine_seconds / 3600;
-    result.failed_runs += !status.result;
-    result.diverged_runs += status.diverged;
-  }
+// Adds the time of a run, and counts it if it failed.
+void count_run(const RunStatus& status, ComparisonResult& result) {
+  if (status.result) result.hours += status.result->machine_seconds / 3600;
+  result.failed_runs += !status.result;
+  result.diverged_runs += status.diverged;
 }
 
 // Fills in program and machine of the first run that finished, or of this process if none has: a
 // comparison whose runs many processes trained has the same results in all of them.
-void add_machine(ComparisonResult& result, const Workers& workers) {
+void add_machine(ComparisonResult& result) {
   result.version = version_text();
-  result.machine = machine_text() + "; " + workers.text();
+  result.machine = machine_text();
   const auto first = std::ranges::find_if(
       result.variants, [](const VariantResult& variant) { return !variant.runs.empty(); });
   if (first == result.variants.end()) return;
@@ -152,7 +133,7 @@ void add_machine(ComparisonResult& result, const Workers& workers) {
 }
 
 // Adds what the runs of each variant gave, and the settings that all of them have.
-void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const NeededRuns& runs,
+void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Rounds& rounds,
                   std::span<const RunStatus> statuses) {
   std::vector<TrainOptions> settings;
   std::size_t seeds = 0;
@@ -160,20 +141,21 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ne
   for (std::size_t i = 0; i < plan.variants.size(); ++i) {
     stop_if_interrupted();
     const PlannedVariant& planned = plan.variants[i];
-    const NeededRuns::Chosen chosen = runs.chosen(i, statuses);
+    const Rounds::Chosen chosen = rounds.chosen(i, statuses);
     VariantResult& variant = result.variants.emplace_back(
         variant_result(planned, chosen, plan.corpus.vocabulary.size()));
     if (plan.options.sweep) {
-      variant.swept = swept(*plan.options.sweep, planned, chosen, runs.tuning_figures(i, statuses));
+      variant.swept =
+          swept(*plan.options.sweep, planned, chosen, rounds.tuning_figures(i, statuses));
     }
     read(plan.passage, chosen, plan.corpus, variant);
-    for (std::size_t run = 0; run < chosen.outcomes.size(); ++run) {
-      if (chosen.outcomes[run].result && !plan.options.roundings.empty())
-        evaluate_rounded(chosen.first[run], plan.options.roundings, plan.corpus, text,
+    for (const RunResult& run : variant.runs) {
+      if (!plan.options.roundings.empty())
+        evaluate_rounded(chosen.runs[run.seed - 1], plan.options.roundings, plan.corpus, text,
                          variant.rounded);
     }
     settings.push_back(chosen.candidate->options);
-    seeds = std::max(seeds, chosen.outcomes.size());
+    seeds = std::max(seeds, chosen.runs.size());
   }
   for (std::size_t seed = 1; seed <= seeds; ++seed) result.seeds.push_back(seed);
   result.config = common_settings(settings);
@@ -228,21 +210,19 @@ std::string why_in_vain(const ComparisonPlan& plan) {
 }
 
 ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, RunWatcher& watcher) {
-  ComparisonResult facts = described(plan);
-  facts.command = orders.command;
-  if (!orders.again) require_same_comparison(orders.folder, facts, plan.options.specs);
-  const NeededRuns runs(plan.variants, facts, orders.folder, orders.command);
-  RunQueue queue(
-      runs.runs(), [&](std::span<const RunStatus> statuses) { return runs.needs(statuses); },
-      plan.corpus, orders.again, watcher);
-  const Workers workers = Workers::share(threads(), orders.jobs, queue.left());
-  queue.train(workers);
-  stop_if_interrupted();
-
-  ComparisonResult result = facts;
-  count_runs(result, queue.statuses(), runs.needs(queue.statuses()));
-  add_variants(result, plan, runs, queue.statuses());
-  add_machine(result, workers);
+  ComparisonResult result = described(plan);
+  result.command = orders.command;
+  if (!orders.again) require_same_comparison(orders.folder, result, plan.options.specs);
+  Rounds rounds(plan.variants, result, orders.folder, orders.command);
+  RunQueue queue(rounds.runs(), plan.corpus, orders.again, watcher);
+  const std::vector<RunStatus>& statuses = queue.statuses();
+  for (auto round = rounds.next(statuses); !round.empty(); round = rounds.next(statuses)) {
+    queue.train(round, orders.jobs);
+    stop_if_interrupted();
+    for (const std::size_t run : round) count_run(statuses[run], result);
+  }
+  add_variants(result, plan, rounds, statuses);
+  add_machine(result);
   summarize(result);
   return result;
 }

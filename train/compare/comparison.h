@@ -18,7 +18,7 @@
 namespace headcount {
 
 /// Numbers of seeds per attention. Each attention is trained with seeds 1 ... `first`; while
-/// its verdict is open, with one more seed at a time, up to `last`.
+/// its verdict is open, with one more seed a round, up to `last` (see Rounds).
 struct SeedRange {
   Index first = 3, last = 3;
 

@@ -1,7 +1,7 @@
 #include "train/compare/queue.h"
 
 #include <algorithm>
-#include <numeric>
+#include <thread>
 #include <utility>
 
 #include "autograd/parallel.h"
@@ -17,24 +17,15 @@ namespace {
 constexpr auto kRefreshEvery = std::chrono::seconds(1);
 constexpr auto kSignalEvery = std::chrono::milliseconds(100);
 
-// Thrown by the observer to abandon a run that is not needed any more.
-struct NotNeeded {};
-
 }  // namespace
 
-RunQueue::RunQueue(const std::vector<RunPlan>& runs, Needs needs, const Corpus& corpus, bool again,
+RunQueue::RunQueue(const std::vector<RunPlan>& runs, const Corpus& corpus, bool again,
                    RunWatcher& watcher)
     : runs_(runs),
-      needs_of_(std::move(needs)),
       corpus_(corpus),
       watcher_(watcher),
       basis_(run_basis(corpus)),
-      order_(runs.size()),
-      statuses_(runs.size()),
-      taken_(runs.size()) {
-  // Seed by seed, so that a machine that slows down for a while does so for every variant.
-  std::iota(order_.begin(), order_.end(), std::size_t{0});
-  std::ranges::stable_sort(order_, {}, [&](std::size_t run) { return runs_[run].options.seed; });
+      statuses_(runs.size()) {
   // All runs to be trained again are forgotten first, so that a comparison that is stopped and
   // continued takes none of their old results.
   for (const RunPlan& run : runs)
@@ -46,28 +37,6 @@ RunQueue::RunQueue(const std::vector<RunPlan>& runs, Needs needs, const Corpus& 
     forget_failure(runs[run]);
     statuses_[run] = {};
   }
-  update();
-}
-
-bool RunQueue::waits_for(std::size_t run, Need need) const {
-  return needs_[run] == need && !statuses_[run].ended;
-}
-
-bool RunQueue::all_ended() const {
-  return std::ranges::none_of(order_, [&](std::size_t run) { return waits_for(run, Need::now); });
-}
-
-std::size_t RunQueue::left() const {
-  return static_cast<std::size_t>(std::ranges::count_if(order_, [&](std::size_t run) {
-    return waits_for(run, Need::now) || waits_for(run, Need::maybe);
-  }));
-}
-
-void RunQueue::update() {
-  refreshed_ = Clock::now();
-  needs_ = needs_of_(statuses_);
-  watcher_.update(runs_, statuses_, needs_);
-  changed_.notify_all();
 }
 
 // Reads how a run ended, if another process or an earlier one has ended it; returns true if so.
@@ -79,88 +48,69 @@ bool RunQueue::refresh(std::size_t run) {
 
 void RunQueue::refresh() {
   refreshed_ = Clock::now();
-  bool changed = false;
-  for (const std::size_t run : order_) {
-    const bool wanted = waits_for(run, Need::now) || waits_for(run, Need::maybe);
-    if (wanted && !taken_[run]) changed = refresh(run) || changed;
-  }
-  if (changed) update();
+  if (std::erase_if(waiting_, [&](std::size_t run) { return refresh(run); }) > 0) update();
 }
 
-void RunQueue::ended(std::size_t run, RunStatus status) {
+// A run that has ended here.
+void RunQueue::end(std::size_t run, RunStatus status) {
   status.ended = true;
   statuses_[run] = std::move(status);
   update();
   watcher_.finish(run, statuses_[run]);
 }
 
-// The first run of this need that no job or process trains.
-std::optional<RunQueue::Taken> RunQueue::take(Need need) {
-  for (const std::size_t run : order_) {
-    if (!waits_for(run, need) || taken_[run]) continue;
+// The first run that no job or process trains.
+std::optional<RunQueue::Taken> RunQueue::take() {
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    const std::size_t run = *at;
     std::optional<FolderLock> lock;
     try {
       lock.emplace(runs_[run].folder);
     } catch (const LockedError&) {
       require_same_run(runs_[run], basis_);
+      ++at;
       continue;
     } catch (const Error& error) {
-      ended(run, {true, std::nullopt, error.what(), false});
+      at = waiting_.erase(at);
+      end(run, {true, std::nullopt, error.what(), false});
       continue;
     }
-    if (refresh(run)) {  // ended by another process since the last refresh
-      update();
-      continue;
-    }
-    taken_[run] = true;
-    return Taken{run, std::move(*lock)};
+    const bool ended = refresh(run);  // by another process, since the last refresh
+    at = waiting_.erase(at);
+    if (!ended) return Taken{run, std::move(*lock)};
+    update();
   }
   return std::nullopt;
 }
 
+// The run to train next, or none when all runs of the round have ended or are trained here, or
+// after a signal. Waits while other processes train the last ones.
 std::optional<RunQueue::Taken> RunQueue::next() {
-  std::unique_lock lock(mutex_);
-  for (bool looks = true; !interrupted();) {
-    if (looks || Clock::now() - refreshed_ >= kRefreshEvery) {
-      refresh();
-      for (const Need need : {Need::now, Need::maybe}) {
-        if (all_ended()) return std::nullopt;
-        if (auto taken = take(need)) return taken;
+  for (bool looks = true; !interrupted(); looks = false) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (looks || Clock::now() - refreshed_ >= kRefreshEvery) {
+        refresh();
+        if (auto taken = take()) return taken;
       }
+      if (waiting_.empty()) return std::nullopt;
     }
-    looks = changed_.wait_for(lock, kSignalEvery) == std::cv_status::no_timeout;
+    std::this_thread::sleep_for(kSignalEvery);
   }
   return std::nullopt;
 }
 
-bool RunQueue::step(std::size_t run, const StepResult& result) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (needs_[run] == Need::maybe && Clock::now() - refreshed_ >= kRefreshEvery) refresh();
-    if (needs_[run] == Need::no) return false;
-  }
-  watcher_.step(run, result);
-  return true;
-}
-
-void RunQueue::end(std::size_t run, RunStatus status) {
-  const std::lock_guard lock(mutex_);
-  ended(run, std::move(status));
-}
-
-// Trains one run of the queue. Returns false if there is none left.
+// Trains one run of the round. Returns false if there is none left.
 bool RunQueue::train_next(const Workers& workers) {
   const std::optional<Taken> taken = next();
   if (!taken) return false;
   const RunPlan& run = runs_[taken->run];
   const auto observe = [&](const StepResult& result, std::optional<double>, double) {
-    if (!step(taken->run, result)) throw NotNeeded();
+    watcher_.step(taken->run, result);
   };
   RunStatus status;
   try {
     status.result = train_run(run, corpus_, basis_, workers, taken->lock, observe);
-  } catch (const NotNeeded&) {
-    return true;
   } catch (const InterruptedError&) {
     return false;
   } catch (const OtherRunError&) {  // of another run
@@ -170,12 +120,18 @@ bool RunQueue::train_next(const Workers& workers) {
     status.diverged = dynamic_cast<const NonFiniteError*>(&error) != nullptr;
     write_run_failure(run, status, basis_);
   }
+  // The outcome is in the folder before its lock is released.
+  const std::lock_guard lock(mutex_);
   end(taken->run, std::move(status));
   return true;
 }
 
-void RunQueue::train(const Workers& workers) {
+void RunQueue::train(std::vector<std::size_t> round, Index jobs) {
+  round_ = waiting_ = std::move(round);
+  std::erase_if(waiting_, [&](std::size_t run) { return statuses_[run].ended; });
+  update();
   const int threads_before = threads();
+  const Workers workers = Workers::share(threads_before, jobs, waiting_.size());
   on_threads(workers.jobs, "lower `jobs`", [&] {
     set_threads(workers.threads);
     while (train_next(workers)) continue;

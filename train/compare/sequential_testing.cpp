@@ -166,18 +166,4 @@ Verdict Judge::verdict(std::span<const double> costs, std::optional<double> tole
   return seeds - above <= most ? Verdict::not_enough : Verdict::open;
 }
 
-Decision decide(std::span<const std::optional<double>> costs, double tolerance,
-                const Judge& judge) {
-  Decision decision;
-  std::vector<double> finished;
-  for (const std::optional<double>& cost : costs) {
-    ++decision.seeds;
-    if (cost) finished.push_back(*cost);
-    if (!cost || finished.size() < judge.first()) continue;
-    decision.verdict = judge.verdict(finished, tolerance);
-    if (decision.verdict != Verdict::open) break;
-  }
-  return decision;
-}
-
 }  // namespace headcount

@@ -51,8 +51,6 @@ class Judge {
  public:
   Judge(Metric metric, const SeedRange& seeds);
 
-  /// Number of finished seeds before the first look.
-  std::size_t first() const { return first_; }
   /// Mean of `costs`, one per finished seed, with the confidence interval of the look after that
   /// number of seeds; no interval if there is no such look. With a fixed number of seeds, Student's
   /// interval of all finished seeds.
@@ -68,15 +66,5 @@ class Judge {
   std::vector<double> bounds_;     // by look: see sequential_testing.h
   std::vector<Index> exceptions_;  // by look
 };
-
-/// Outcome of looking at one attention's costs, seed after seed.
-struct Decision {
-  Verdict verdict = Verdict::open;
-  std::size_t seeds = 0;  ///< number of seeds looked at until the verdict or the end
-};
-
-/// Looks at `costs` of seeds 1, 2, ... (none if a run failed otherwise than by diverging) as often
-/// as `judge` does, until a look decides.
-Decision decide(std::span<const std::optional<double>> costs, double tolerance, const Judge& judge);
 
 }  // namespace headcount

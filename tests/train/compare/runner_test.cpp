@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "train/compare/comparison_folder.h"
-#include "train/compare/queue.h"
 
 namespace headcount {
 namespace {
@@ -36,7 +35,6 @@ TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
 // Runs differ from seed to seed by so much that a tolerance of zero leaves the verdict open.
 TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   const ComparisonFolder folder;
-  // One by one: side by side, it is chance whether a line finds runs that are needed and may be.
   const std::string flags = kLearning + "--eval-every 0 --seeds 3..5 --jobs 1 --tolerance ";
   const ProgramResult few = folder.compared(flags + "0.3");
   json r = folder.results();
@@ -47,8 +45,8 @@ TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   r = folder.results();
   EXPECT_EQ(r["seeds"], json({1, 2, 3, 4, 5})) << more.out;
   EXPECT_EQ(r["variants"][1]["verdict"], "open");
-  expect_parts(more.err, {"6 of 8 runs were finished before", " more if verdicts stay open, ETA ",
-                          "(10 of 10 runs done)"});
+  expect_parts(more.err, {"6 of 6 runs were finished before", "(7 of 8 runs done, ETA ",
+                          "(8 of 8 runs done)", "(10 of 10 runs done)"});
 }
 
 TEST(ComparisonRuns, TakesTheSameSeedsAndBitsHoweverManyGoSideBySide) {
@@ -63,31 +61,6 @@ TEST(ComparisonRuns, TakesTheSameSeedsAndBitsHoweverManyGoSideBySide) {
     EXPECT_EQ(one["variants"][v]["val_losses"], four["variants"][v]["val_losses"]);
   for (const std::string run : {"/runs/mha/seed-1", "/runs/mla/seed-2", "/runs/gqa1/seed-2"})
     EXPECT_EQ(folder.weights("c1" + run), folder.weights("c4" + run)) << run;
-}
-
-// An idle job begins a run that may be needed, and the end of another tells that it is not.
-TEST(ComparisonRuns, LeavesARunThatTurnsOutNotToBeNeeded) {
-  struct : RunWatcher {
-    void update(const std::vector<RunPlan>&, std::span<const RunStatus>,
-                std::span<const Need>) override {}
-    void step(std::size_t, const StepResult&) override {}
-    void finish(std::size_t, const RunStatus&) override {}
-  } watcher;
-  const Needs needs = [](std::span<const RunStatus> outcomes) {
-    return std::vector{Need::now, outcomes[0].ended ? Need::no : Need::maybe};
-  };
-  const TemporaryFolder folder;
-  const TrainOptions options = resolve_training(Given(training_settings()));
-  const std::vector<RunPlan> runs = {{"first", options, folder.path() / "first", ""},
-                                     {"second", options, folder.path() / "second", ""}};
-  const Corpus corpus;
-  RunQueue queue(runs, needs, corpus, false, watcher);
-  const auto first = queue.next(), second = queue.next();
-  ASSERT_TRUE(first && second && second->run == 1);
-  EXPECT_TRUE(queue.step(1, {}));
-  queue.end(0, {});
-  EXPECT_FALSE(queue.step(1, {}));
-  EXPECT_FALSE(queue.next());
 }
 
 TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {

@@ -29,24 +29,13 @@ TEST(Verdict, SaysOnWhichSideOfTheToleranceTheWholeIntervalLies) {
   EXPECT_EQ(verdict({0.75, 0.25}, 0.5), Verdict::open) << "begins at the tolerance";
 }
 
-using Costs = std::vector<std::optional<double>>;
-
-TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
-  const Judge judge(Metric::loss, {3, 6});
-  const Costs costs = {0.1, std::nullopt, 0.1001, 0.0999, 5, 5};
-  const Decision decision = decide(costs, 1, judge);
-  EXPECT_EQ(decision.verdict, Verdict::enough);
-  EXPECT_EQ(decision.seeds, 4u);
-  EXPECT_EQ(decide(std::span(costs).first(3), 1, judge).verdict, Verdict::open);
-}
-
-TEST(Decision, CountsRunsThatDivergedAsLost) {
+TEST(Judge, CountsRunsThatDivergedAsLost) {
   const Judge answers(Metric::answers, {5, 10}), losses(Metric::loss, {3, 3});
-  Costs costs(10, 0.0);
-  EXPECT_EQ(decide(costs, 5, answers).verdict, Verdict::enough);
+  std::vector<double> costs(5, 0.0);
+  EXPECT_EQ(answers.verdict(costs, 5), Verdict::enough);
   std::fill_n(costs.begin(), 5, kDivergedCost);
-  EXPECT_EQ(decide(costs, 5, answers).verdict, Verdict::not_enough);
-  EXPECT_EQ(decide(Costs{0.1, 0.1, kDivergedCost}, 1, losses).verdict, Verdict::open);
+  EXPECT_EQ(answers.verdict(costs, 5), Verdict::not_enough);
+  EXPECT_EQ(losses.verdict(std::array{0.1, 0.1, kDivergedCost}, 1), Verdict::open);
 }
 
 TEST(RepeatedIntervals, LieBetweenStudentsAndTheFirstLooksShareOfTheError) {

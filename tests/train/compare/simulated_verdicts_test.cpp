@@ -3,7 +3,6 @@
 // Verdicts about answers are exact: SignTest counts all ways that coins can fall.
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,13 +26,15 @@ Rates simulated(double cost, const SeedRange& range) {
   Rates rates;
   for (std::uint32_t i = 0; i < kComparisons; ++i) {
     const RandomKey key = {2024, random_stream("simulated comparisons"), i};
-    std::vector<std::optional<double>> costs;
-    for (std::uint64_t run = 0; std::ssize(costs) < range.last; ++run)
-      costs.push_back(cost + random_normal(key, run));
-    const Decision decision = decide(costs, kTolerance, judge);
-    rates.enough += decision.verdict == Verdict::enough;
-    rates.not_enough += decision.verdict == Verdict::not_enough;
-    rates.seeds += static_cast<double>(decision.seeds);
+    std::vector<double> costs;
+    Verdict verdict = Verdict::open;
+    while (verdict == Verdict::open && std::ssize(costs) < range.last) {
+      costs.push_back(cost + random_normal(key, costs.size()));
+      if (std::ssize(costs) >= range.first) verdict = judge.verdict(costs, kTolerance);
+    }
+    rates.enough += verdict == Verdict::enough;
+    rates.not_enough += verdict == Verdict::not_enough;
+    rates.seeds += static_cast<double>(costs.size());
   }
   for (double* rate : {&rates.enough, &rates.not_enough, &rates.seeds}) *rate /= kComparisons;
   return rates;

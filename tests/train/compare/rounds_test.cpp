@@ -1,12 +1,11 @@
-// Runs that a comparison needs, with made-up results in place of training.
-#include "train/compare/needed_runs.h"
+// Rounds of a comparison, with made-up results in place of training.
+#include "train/compare/rounds.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <random>
 #include <utility>
 
 #include "train/compare/made_results.h"
@@ -49,11 +48,11 @@ std::vector<PlannedVariant> planned(const Names& names) {
 
 struct Plan {
   std::vector<PlannedVariant> variants;
-  NeededRuns runs;
+  Rounds rounds;
 
   Plan(const Names& names, const Question& q, std::size_t reference = 0, Index too_long_warmup = 0)
       : variants(planned(names)),
-        runs(variants, facts(q, variants[reference].spec, too_long_warmup), "c", "") {}
+        rounds(variants, facts(q, variants[reference].spec, too_long_warmup), "c", "") {}
 };
 
 // A run takes the fewer steps the more it loses, and answers what it does not lose.
@@ -70,42 +69,18 @@ RunStatus outcome(const RunPlan& run, const Losses& losses) {
   return {true, result, "", false};
 }
 
-// Trains what is needed until nothing is; names of the needed runs. Of those that wait, the first
-// or the last ends, or any in orders from 4 on. In orders from 2 on, idle jobs train what may be
-// needed, too, and drop what turns out not to be: nobody would train a dropped run if it were
-// needed again.
-Names taken(const NeededRuns& plan, const Losses& losses, unsigned order) {
-  std::mt19937 random(order);
-  std::vector<RunStatus> outcomes(plan.runs().size());
-  std::vector<Need> needs(outcomes.size(), Need::no);
-  std::vector<bool> dropped(outcomes.size());
-  for (;;) {
-    const std::vector<Need> before = std::exchange(needs, plan.needs(outcomes));
-    std::vector<std::size_t> waiting;
-    for (std::size_t i = 0; i < needs.size(); ++i) {
-      dropped[i] = dropped[i] || (before[i] != Need::no && needs[i] == Need::no);
-      EXPECT_FALSE(dropped[i] && needs[i] != Need::no) << plan.runs()[i].name;
-      if (!outcomes[i].ended && (needs[i] == Need::now || (order >= 2 && needs[i] == Need::maybe)))
-        waiting.push_back(i);
-    }
-    if (std::ranges::none_of(waiting, [&](std::size_t i) { return needs[i] == Need::now; })) break;
-    const std::size_t next = order >= 4       ? waiting[random() % waiting.size()]
-                             : order % 2 == 0 ? waiting.front()
-                                              : waiting.back();
-    outcomes[next] = outcome(plan.runs()[next], losses);
-  }
+// Names of all runs, trained round by round.
+Names trained(const Plan& plan, const Losses& losses) {
+  Rounds rounds = plan.rounds;
+  std::vector<RunStatus> statuses(rounds.runs().size());
   Names names;
-  for (std::size_t i = 0; i < needs.size(); ++i)
-    if (needs[i] == Need::now) names.push_back(plan.runs()[i].name);
+  for (auto round = rounds.next(statuses); !round.empty(); round = rounds.next(statuses)) {
+    for (const std::size_t run : round) {
+      names.push_back(rounds.runs()[run].name);
+      statuses[run] = outcome(rounds.runs()[run], losses);
+    }
+  }
   return names;
-}
-
-// Names of the needed runs, which are the same in every order.
-Names taken(const Plan& plan, const Losses& losses) {
-  const Names first = taken(plan.runs, losses, 0);
-  for (unsigned order = 1; order < 20; ++order)
-    EXPECT_EQ(taken(plan.runs, losses, order), first) << order;
-  return first;
 }
 
 std::ptrdiff_t of(const Names& runs, const std::string& name) {
@@ -119,36 +94,37 @@ const Losses kLosses = {{"mha", {1, 1, 1, 1, 1, 1, 1, 1}},
                         {"gqa", {1.0, 1.04, 0.96, 1.0, 1.0, 1.0, 9, 9}},
                         {"mla", {1.0, 1.2, 1.0, 1.2, 1.0, 1.2, 1.0, 1.2}}};
 
-TEST(NeededRuns, AddsSeedsToWhatIsOpenAndToTheReference) {
-  const Names runs = taken(Plan({"mha", "mqa", "gqa"}, question(3, 8)), kLosses);
-  EXPECT_EQ(of(runs, "mqa"), 3);
-  EXPECT_GT(of(runs, "gqa"), 3);
-  EXPECT_LT(of(runs, "gqa"), 8);
-  EXPECT_EQ(of(runs, "mha"), of(runs, "gqa"));
+TEST(Rounds, AddOneSeedOfTheReferenceAndOfWhatIsOpenToTheFirstOnesOfAll) {
+  const Plan plan({"mqa", "mha", "gqa"}, question(3, 8), 1);
+  EXPECT_EQ(trained(plan, kLosses),
+            Names({"mqa, seed 1", "mha, seed 1", "gqa, seed 1", "mqa, seed 2", "mha, seed 2",
+                   "gqa, seed 2", "mqa, seed 3", "mha, seed 3", "gqa, seed 3", "mha, seed 4",
+                   "gqa, seed 4", "mha, seed 5", "gqa, seed 5"}));
 }
 
 // Answers of three seeds decide nothing, whatever they are; five that agree do.
-TEST(NeededRuns, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
+TEST(Rounds, AddSeedsUntilEnoughOfThemAgreeAboutAnswers) {
   Question q = question(3, 10);
   q.metric = Metric::answers;
   q.tolerance = 1;
   Losses losses = {{"mha", std::vector<double>(10, 0.001)}, {"mqa", std::vector<double>(10, 0.07)}};
-  EXPECT_EQ(of(taken(Plan({"mha", "mqa"}, q), losses), "mqa"), 5);
+  EXPECT_EQ(of(trained(Plan({"mha", "mqa"}, q), losses), "mqa"), 5);
   losses["mqa"][2] = 0.005;
-  EXPECT_EQ(of(taken(Plan({"mha", "mqa"}, q), losses), "mqa"), 9) << "with one exception";
+  EXPECT_EQ(of(trained(Plan({"mha", "mqa"}, q), losses), "mqa"), 9) << "with one exception";
 }
 
-TEST(NeededRuns, ChoosesByTheTuningLossOrByStepsWhereTheyAreCompared) {
+TEST(Rounds, ChooseByTheTuningLossOrByStepsWhereTheyAreCompared) {
   using Figures = std::vector<std::optional<double>>;
   const auto expect_choice = [](const Losses& losses, Metric metric, const Figures& figures,
                                 const std::string& chosen) {
     Question q = question(2, 2);
     q.metric = metric;
-    const Plan plan({"mha", "mla*"}, q);
-    std::vector<RunStatus> outcomes;
-    for (const RunPlan& run : plan.runs.runs()) outcomes.push_back(outcome(run, losses));
-    EXPECT_EQ(plan.runs.tuning_figures(1, outcomes), figures);
-    EXPECT_EQ(plan.runs.chosen(1, outcomes).candidate->name, chosen);
+    Plan plan({"mha", "mla*"}, q);
+    std::vector<RunStatus> statuses(6);
+    for (const std::size_t run : plan.rounds.next(statuses))
+      statuses[run] = outcome(plan.rounds.runs()[run], losses);
+    EXPECT_EQ(plan.rounds.tuning_figures(1, statuses), figures);
+    EXPECT_EQ(plan.rounds.chosen(1, statuses).candidate->name, chosen);
   };
   expect_choice({{"mha", {1, 1}}, {"mla/lr=1", {2, 3}}, {"mla/lr=2", {1, kFailedRun}}},
                 Metric::loss, {2.5, std::nullopt}, "mla/lr=1");
@@ -156,7 +132,7 @@ TEST(NeededRuns, ChoosesByTheTuningLossOrByStepsWhereTheyAreCompared) {
                 {400, 200}, "mla/lr=2");
 }
 
-TEST(NeededRuns, TakesTheToleranceFromTheControl) {
+TEST(Rounds, TakeTheToleranceFromTheControl) {
   Question q = question(3, 8);
   q.tolerance.reset();
   q.controls = {"mqa@4"};
@@ -165,15 +141,15 @@ TEST(NeededRuns, TakesTheToleranceFromTheControl) {
     const Losses losses = {{"mha", std::vector<double>(8, 100)},
                            {"mqa@4", std::vector<double>(8, control)},
                            {"gqa", std::vector<double>(8, 100.5)}};
-    return of(taken(plan, losses), "gqa");
+    return of(trained(plan, losses), "gqa");
   };
   EXPECT_EQ(seeds(110), 3);
   EXPECT_EQ(seeds(102), 8) << "a quarter of 2 is what gqa loses";
 }
 
-TEST(NeededRuns, TakesAsManySeedsAsDecideUpToTheLast) {
+TEST(Rounds, TakeAsManySeedsAsDecideUpToTheLast) {
   Losses losses = kLosses;
-  const auto count = [&](const Plan& plan) { return taken(plan, losses).size(); };
+  const auto count = [&](const Plan& plan) { return trained(plan, losses).size(); };
   const Names two = {"mha", "mla"}, three = {"mha", "mqa", "gqa"},
               four = {"mha", "mqa", "gqa", "mla"};
   EXPECT_EQ(count({two, question(3, 8)}), 16u) << "never clear";
@@ -193,21 +169,13 @@ TEST(NeededRuns, TakesAsManySeedsAsDecideUpToTheLast) {
   EXPECT_EQ(count({two, question(3, 8)}), 6u) << "losses of which one diverged stay open";
 }
 
-TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {
+TEST(Rounds, AddSeedsToTheBestCandidateOnly) {
   Losses losses = kLosses;
   losses["mla/lr=1"].assign(8, 7);
   losses["mla/lr=2"] = kLosses.at("mla");
-  const Names runs = taken(Plan({"mha", "mla*"}, question(3, 8)), losses);
+  const Names runs = trained(Plan({"mha", "mla*"}, question(3, 8)), losses);
   EXPECT_EQ(of(runs, "mla/lr=1"), 3);
   EXPECT_EQ(of(runs, "mla/lr=2"), 8);
-}
-
-TEST(NeededRuns, NeverNeedsAgainWhatItDropped) {
-  Losses losses = kLosses;
-  for (const std::string name : {"mqa", "gqa", "mla"})
-    losses[name + "/lr=1"] = losses[name + "/lr=2"] = kLosses.at(name);
-  const Plan plan({"mha", "mqa*", "gqa*", "mla*"}, question(3, 8));
-  for (unsigned order = 4; order < 104; ++order) taken(plan.runs, losses, order);
 }
 
 }  // namespace
