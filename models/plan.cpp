@@ -15,52 +15,50 @@ constexpr Named<NormKind> kNorms[] = {{"rms", NormKind::rms}, {"layer", NormKind
 constexpr Named<Activation> kActivations[] = {{"swiglu", Activation::swiglu},
                                               {"gelu", Activation::gelu}};
 
-// Settings of the model except its attention.
-template <class Visit>
-void visit_model(ModelSettings& s, const Visit& visit) {
-  visit(s.layers, {"layers", "number of transformer blocks", WholeRange{1, 10000}, 4});
-  visit(s.dim, {"dim", "width of the residual stream (d_model)", WholeRange{1, 1 << 20}, 128});
-  visit(s.context,
-        {"context", "context length: tokens of the longest sequence", WholeRange{1, 1 << 24}, 256,
-         Traits{.never_swept = "losses at two contexts do not compare"}});
-  visit(
-      s.ffn_dim,
+}  // namespace
+
+void ModelSettings::visit(const auto& setting) {
+  setting(layers, {"layers", "number of transformer blocks", WholeRange{1, 10000}, 4});
+  setting(dim, {"dim", "width of the residual stream (d_model)", WholeRange{1, 1 << 20}, 128});
+  setting(context,
+          {"context", "context length: tokens of the longest sequence", WholeRange{1, 1 << 24}, 256,
+           Traits{.never_swept = "losses at two contexts do not compare"}});
+  setting(
+      ffn_dim,
       {"ffn-dim", "hidden width of the feed-forward layer, 0 for layers without one", WholeRange{0},
        Default("8/3 dim, rounded up to a multiple of 8, or 4 dim with gelu", [](const Given& v) {
          const Index dim = v.whole("dim");
          return v.text("activation") == "gelu" ? 4 * dim : (8 * dim / 3 + 7) / 8 * 8;
        })});
-  visit(s.positions, {"positions", "position encoding", kPositions, "rope"}, kPositions);
-  visit(s.norm,
-        {"norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
-         kNorms, "rms"},
-        kNorms);
-  visit(
-      s.norm_epsilon,
+  setting(positions, {"positions", "position encoding", kPositions, "rope"}, kPositions);
+  setting(
+      norm,
+      {"norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
+       kNorms, "rms"},
+      kNorms);
+  setting(
+      norm_epsilon,
       {"norm-epsilon", "epsilon that the norms before layers and the last one add to the variance",
        NumberRange{0}, Default("1e-6, or 1e-5 with LayerNorm", [](const Given& v) {
          return v.text("norm") == "rms" ? 1e-6 : 1e-5;
        })});
-  visit(s.activation,
-        {"activation", "activation of the feed-forward layer", kActivations, "swiglu"},
-        kActivations);
-  visit(s.tie_embeddings,
-        {"tie-embeddings", "use the embedding table as output head, too; default off", kOnOff,
-         "off", Traits{.bare = true}});
-  visit(s.bias, {"bias", "add biases to linear layers and LayerNorm; default off", kOnOff, "off",
+  setting(activation,
+          {"activation", "activation of the feed-forward layer", kActivations, "swiglu"},
+          kActivations);
+  setting(tie_embeddings,
+          {"tie-embeddings", "use the embedding table as output head, too; default off", kOnOff,
+           "off", Traits{.bare = true}});
+  setting(bias, {"bias", "add biases to linear layers and LayerNorm; default off", kOnOff, "off",
                  Traits{.bare = true}});
-  visit(s.logit_cap, {"logit-cap", "soft cap C of the logits, which become C tanh(l / C); 0: none",
+  setting(logit_cap, {"logit-cap", "soft cap C of the logits, which become C tanh(l / C); 0: none",
                       NumberRange{0, 1e6}, 0.0});
 }
 
+namespace {
+
 const SettingList& own_settings() {
-  static const SettingList rows = [] {
-    SettingList all;
-    ModelSettings model;
-    visit_model(model, ListRows{all});
-    return settings_in(Scope::model, all);
-  }();
-  return rows;
+  static const SettingList all = settings_in(Scope::model, settings_of<ModelSettings>());
+  return all;
 }
 
 // Throws ShapeError unless the layer can be made, and its heads fill `dim` if there is no output
@@ -73,16 +71,6 @@ void check_layer(const AttentionPlan& a) {
       a.output_projection || heads * width == a.dim,
       "`output-projection` off needs heads that add up to `dim` {}, {} heads of {} do not", a.dim,
       heads, width);
-}
-
-// Layer of a pattern: settings of the word override those of all layers.
-AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace& place,
-                           bool beside_scores) {
-  if (!part.kind->attends && beside_scores) {
-    for (const char* name : kLeftToScores) given.erase(name);
-  }
-  given.put(part.settings);
-  return resolve_attention(*part.kind, given, place);
 }
 
 // Place of the layer whose cache the next layer of `cycle` reads: of the nearest one that keeps, or
@@ -113,7 +101,7 @@ void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
                   (*v)[2], (*v)[3], own[2], own[3]);
 }
 
-// Adds the layers of one cycle to `model`.
+// Adds the layers of one cycle to `model`. Settings of a word override those of all layers.
 void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, const Given& given,
                    const LayerPlace& place) {
   std::vector<AttentionPlan>& cycle = model.cycle;
@@ -121,8 +109,16 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
   for (const LayerSpec& part : pattern) {
     try {
       model.writers.push_back(part.shares() ? find_writer(part, cycle) : std::ssize(cycle));
-      cycle.push_back(part.shares() ? cycle[model.writers.back()].sharing()
-                                    : resolve_part(part, given, place, scores));
+      if (part.shares()) {
+        cycle.push_back(cycle[model.writers.back()].sharing());
+      } else {
+        Given own = given;
+        if (!part.kind->attends && scores) {
+          for (const char* name : kLeftToScores) own.erase(name);
+        }
+        own.put(part.settings);
+        cycle.push_back(resolve_attention(*part.kind, own, place));
+      }
       check_layer(cycle.back());
       check_values(cycle.front(), cycle.back());
     } catch (const ShapeError& error) {
@@ -205,11 +201,7 @@ const SettingList& model_settings() {
   return list;
 }
 
-ModelSettings read_model_settings(const Given& given) {
-  ModelSettings settings;
-  visit_model(settings, ReadMembers{given});
-  return settings;
-}
+ModelSettings read_model_settings(const Given& given) { return read<ModelSettings>(given); }
 
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted) {
   return {unlisted, model.dim, model.context, model.positions == Positions::rope, model.bias};

@@ -30,6 +30,8 @@ struct ModelSettings {
   bool tie_embeddings = false;
   bool bias = false;
   double logit_cap = 0;  ///< logits l become cap tanh(l / cap); 0: none
+
+  void visit(const auto& setting);
 };
 
 /// Everything that defines the language model except its vocabulary, resolved.

@@ -173,8 +173,8 @@ const SettingList& training_settings() {
     SettingList rows;
     TrainSettings run;
     CorpusOptions text;
-    visit_run(run, ListRows{rows});
-    visit_text(text, ListRows{rows});
+    visit_run(run, ListSettings{rows});
+    visit_text(text, ListSettings{rows});
     SettingList all = together({model_settings(), settings_in(Scope::optimizer, rows)});
     add_settings(all, corpus_settings());
     add_settings(all, optimizer_settings());

@@ -235,33 +235,54 @@ class Given {
   nlohmann::ordered_json values_ = nlohmann::ordered_json::object();
 };
 
-// Visitors of a struct of settings. A function calls `visit(member, row)` for each member and, if
-// the member is an enumeration, `visit(member, row, names)`, so that one place says all of it.
+// A struct of settings says in one place what its members are called, do, accept and have by
+// default: its `void visit(const auto& setting)` calls
+// `setting(member, {"name", "help", ...})` for each member, with the names of the values behind if
+// it is an enumeration, and `setting({...})` for a setting that is read elsewhere.
 
-/// Appends the rows to `all`.
-struct ListRows {
+/// Visitor that appends the settings to `all`.
+struct ListSettings {
   SettingList& all;
 
-  void operator()(const auto&, const Setting& row, const auto&...) const { all.push_back(row); }
+  void operator()(const Setting& setting) const { all.push_back(setting); }
+  void operator()(const auto&, const Setting& setting, const auto&...) const {
+    all.push_back(setting);
+  }
 };
-/// Sets each member to the value of its setting.
+/// Visitor that sets each member to the value of its setting.
 struct ReadMembers {
   const Given& given;
 
+  void operator()(const Setting&) const {}
   template <class Value>
-  void operator()(Value& member, const Setting& row) const {
+  void operator()(Value& member, const Setting& setting) const {
     if constexpr (std::same_as<Value, bool>) {
-      member = given.on(row.name);
+      member = given.on(setting.name);
     } else if constexpr (requires { Value::parse(std::string_view()); }) {
-      member = Value::parse(given.text(row.name));
+      member = Value::parse(given.text(setting.name));
     } else {
-      member = given.get(row.name).get<Value>();
+      member = given.get(setting.name).get<Value>();
     }
   }
   template <class Value, std::size_t count>
-  void operator()(Value& member, const Setting& row, const Named<Value> (&names)[count]) const {
-    member = given.chosen(row.name, names);
+  void operator()(Value& member, const Setting& setting, const Named<Value> (&names)[count]) const {
+    member = given.chosen(setting.name, names);
   }
 };
+
+/// The settings of a struct of settings, in its order.
+template <class Struct>
+SettingList settings_of() {
+  SettingList all;
+  Struct().visit(ListSettings{all});
+  return all;
+}
+/// The struct with the values that its settings have in `given`.
+template <class Struct>
+Struct read(const Given& given) {
+  Struct values;
+  values.visit(ReadMembers{given});
+  return values;
+}
 
 }  // namespace headcount

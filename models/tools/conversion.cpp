@@ -28,7 +28,7 @@ void require_kind(std::span<const std::string_view> kinds, const std::string& at
 
 // Dimensions per head that RoPE rotates.
 Index rotated_width(const AttentionPlan& layer) {
-  return layer.rotary ? layer.whole("rope-dim") : 0;
+  return layer.rotary ? layer.values().at("rope-dim").get<Index>() : 0;
 }
 
 // Plan of the converted model. Settings that `to` lacks suit the heads of `from`.

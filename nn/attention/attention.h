@@ -167,12 +167,18 @@ class Attention {
   std::optional<RotaryTable> rotary_;
 };
 
-/// AttentionKind::make for a kind whose layer has the constructor Layer(plan, weights).
-template <class Layer>
-std::unique_ptr<Attention> make_layer(const AttentionPlan& plan, LayerWeights& weights) {
-  auto layer = std::make_unique<Layer>(plan, weights);
-  layer->add_common(weights);
-  return layer;
+/// `kind` with the settings of the struct Sizes, its `check(plan)`, which throws ShapeError that
+/// names settings which do not fit together, and layers made by Layer(plan, sizes, weights).
+template <class Layer, class Sizes>
+constexpr AttentionKind attention_of(AttentionKind kind) {
+  kind.settings = settings_of<Sizes>;
+  kind.check = [](const AttentionPlan& plan) { plan.read<Sizes>().check(plan); };
+  kind.make = [](const AttentionPlan& plan, LayerWeights& weights) -> std::unique_ptr<Attention> {
+    auto layer = std::make_unique<Layer>(plan, plan.read<Sizes>(), weights);
+    layer->add_common(weights);
+    return layer;
+  };
+  return kind;
 }
 /// Adds the layer's parameters to the store under `prefix` and returns the layer.
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,

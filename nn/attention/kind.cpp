@@ -99,87 +99,76 @@ nlohmann::json width_of_head(const Given& values, Index factor) {
   return factor * (dim / heads);
 }
 
-template <class Visit>
-void visit_layer(LayerSettings& s, const Visit& visit) {
-  visit(s.heads, {"heads", "query heads of each layer", WholeRange{1}, 4});
-  visit(s.head_dim, {"head-dim", "dimensions per head", WholeRange{1},
+}  // namespace
+
+void LayerSettings::visit(const auto& setting) {
+  setting(heads, {"heads", "query heads of each layer", WholeRange{1}, 4});
+  setting(head_dim, {"head-dim", "dimensions per head", WholeRange{1},
                      Default("dim / heads", [](const Given& v) { return width_of_head(v, 1); })});
-  visit(s.gate, {"gate", "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))", kOnOff,
+  setting(gate, {"gate", "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))", kOnOff,
                  "off"});
-  visit(s.output_projection,
-        {"output-projection",
-         "multiply the concatenated heads by o_proj; off: they are the layer's output", kOnOff,
-         "on"});
-  visit(s.qk_norm, {"qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE",
+  setting(output_projection,
+          {"output-projection",
+           "multiply the concatenated heads by o_proj; off: they are the layer's output", kOnOff,
+           "on"});
+  setting(qk_norm, {"qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE",
                     kOnOff, "off"});
-  visit(s.score_scale,
-        {"score-scale",
-         "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none "
-         "(1), qk-norm (q and k normalised to unit length), row-norm (each row of scores divided "
-         "by its norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number",
-         parsed<ScoreScale>(), ScoreScale().text()});
-  visit(s.score_cap,
-        {"score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none",
-         NumberRange{0, 1e6}, 0.0});
-  visit(s.sinks,
-        {"sinks",
-         "add a learned score per head to each softmax that no value answers, so that a head may "
-         "read nothing",
-         kOnOff, "off"});
-  visit(s.window,
-        {"window",
-         "sliding window: latest tokens that each token attends to, itself included; 0: all",
-         WholeRange{0}, 0});
-  visit(s.canon,
-        {"canon",
-         "Canon layers, short causal convolutions that are added to their input: letters of A (the "
-         "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
-         "layer) and D (its gate and up), or off",
-         parsed<CanonPlaces>(), "off"});
-  visit(s.canon_taps,
-        {"canon-taps", "length in tokens of the convolutions of canon, the token itself included",
-         WholeRange{1}, 4,
-         Traits{.only_where = OnlyWhere{"canon", "off", "convolves nothing", true}}});
-  visit(s.value_residual,
-        {"value-residual",
-         "share of the first layer's values in the values of each later layer; 0.5: their mean",
-         kFraction, 0.0});
-  visit(s.rotary_layout,
-        {"rope-layout",
-         "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
-         "(interleaved)",
-         kRotaryLayouts, of_owner("half"), kOnlyRotary},
-        kRotaryLayouts);
-  visit(s.rope_theta, {"rope-theta", "base of the RoPE frequencies, theta", NumberRange{1}, 10000.0,
+  setting(score_scale,
+          {"score-scale",
+           "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none "
+           "(1), qk-norm (q and k normalised to unit length), row-norm (each row of scores divided "
+           "by its norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number",
+           parsed<ScoreScale>(), ScoreScale().text()});
+  setting(score_cap,
+          {"score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none",
+           NumberRange{0, 1e6}, 0.0});
+  setting(sinks,
+          {"sinks",
+           "add a learned score per head to each softmax that no value answers, so that a head may "
+           "read nothing",
+           kOnOff, "off"});
+  setting(window,
+          {"window",
+           "sliding window: latest tokens that each token attends to, itself included; 0: all",
+           WholeRange{0}, 0});
+  setting(
+      canon,
+      {"canon",
+       "Canon layers, short causal convolutions that are added to their input: letters of A (the "
+       "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
+       "layer) and D (its gate and up), or off",
+       parsed<CanonPlaces>(), "off"});
+  setting(canon_taps,
+          {"canon-taps", "length in tokens of the convolutions of canon, the token itself included",
+           WholeRange{1}, 4,
+           Traits{.only_where = OnlyWhere{"canon", "off", "convolves nothing", true}}});
+  setting(value_residual,
+          {"value-residual",
+           "share of the first layer's values in the values of each later layer; 0.5: their mean",
+           kFraction, 0.0});
+  setting(
+      rotary_layout,
+      {"rope-layout",
+       "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
+       "(interleaved)",
+       kRotaryLayouts, of_owner("half"), kOnlyRotary},
+      kRotaryLayouts);
+  setting(rope_theta, {"rope-theta", "base of the RoPE frequencies, theta", NumberRange{1}, 10000.0,
                        kOnlyRotary});
 }
 
+namespace {
+
 // Settings of all kinds.
 const SettingList& layer_settings() {
-  static const SettingList rows = [] {
-    SettingList all;
-    LayerSettings layer;
-    visit_layer(layer, ListRows{all});
-    return all;
-  }();
-  return rows;
-}
-
-// Settings of a layer of `kind`, all with values.
-Given settled(const AttentionKind& kind, const Given& given, const LayerPlace& place) {
-  Given layer = given.of(attention_settings(), kind.name, {{"dim", place.dim}});
-  if (!kind.attends) {  // given for other layers of a pattern
-    for (const char* name : {"score-scale", "score-cap"}) layer.erase(name);
-  }
-  nlohmann::ordered_json values = layer.values_of(layer_settings());
-  values.update(layer.values_of(kind.settings()));
-  return Given(attention_settings()).of(attention_settings(), kind.name, values);
+  static const SettingList all = settings_of<LayerSettings>();
+  return all;
 }
 
 // Throws ShapeError unless the product of any two sizes is an Index: layers are made of such.
-void require_products(const Given& settings) {
+void require_products(const nlohmann::ordered_json& settings) {
   std::vector<std::int64_t> sizes = {1, 1};
-  for (const auto& [name, value] : settings.values().items())
+  for (const auto& [name, value] : settings.items())
     if (value.is_number_integer() && name != "window") sizes.push_back(value);
   std::ranges::partial_sort(sizes, sizes.begin() + 2, std::greater());
   static_cast<void>((Count(sizes[0]) * sizes[1]).index());
@@ -199,11 +188,15 @@ const SettingList& attention_settings() {
 
 AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                                 const LayerPlace& place) {
-  const Given settings = settled(kind, given, place);
-  require_products(settings);
-  LayerSettings common;
-  visit_layer(common, ReadMembers{settings});
-  AttentionPlan plan(kind, common, place, settings);
+  Given layer = given.of(attention_settings(), kind.name, {{"dim", place.dim}});
+  if (!kind.attends) {  // given for other layers of a pattern
+    for (const char* name : {"score-scale", "score-cap"}) layer.erase(name);
+  }
+  nlohmann::ordered_json values = layer.values_of(layer_settings());
+  values.update(layer.values_of(kind.settings()));
+  require_products(values);
+  const Given settings = Given(attention_settings()).of(attention_settings(), kind.name, values);
+  AttentionPlan plan(kind, read<LayerSettings>(settings), place, settings);
   plan.rotary = plan.rotary && kind.rotates;
   if (plan.norm_epsilon == 0) plan.norm_epsilon = kind.norm_epsilon;
   require_setting(kind.attends || !plan.sinks,
@@ -248,19 +241,19 @@ void require_divisor(std::string_view name, Index count, std::string_view whole_
                   whole_name, whole, divisor);
 }
 
-void require_kv_heads(const AttentionPlan& layer) {
-  require_divisor("kv-heads", layer.whole("kv-heads"), "heads", layer.heads);
+void require_kv_heads(const AttentionPlan& layer, Index kv_heads) {
+  require_divisor("kv-heads", kv_heads, "heads", layer.heads);
 }
 
 Setting shared_setting(std::string_view name, Default standard) {
-  static const SettingList rows = together(
+  static const SettingList all = together(
       {layer_settings(),
        {{"kv-heads", "KV heads; each serves heads / kv-heads query heads", WholeRange{1}},
         {"q-rank", "width of the latent between x and the queries; 0: none", WholeRange{0}},
         {"rope-dim", "dimensions per head that RoPE rotates", WholeRange{0}}}});
-  const auto row = std::ranges::find(rows, name, &Setting::name);
-  if (row == rows.end()) throw std::logic_error("several kinds do not have this setting");
-  Setting setting = *row;
+  const Setting* const found = find_setting(all, name);
+  if (found == nullptr) throw std::logic_error("several kinds do not have this setting");
+  Setting setting = *found;
   setting.standard = std::move(standard);
   return setting;
 }

@@ -77,6 +77,8 @@ struct LayerSettings {
   double value_residual = 0;  ///< share of the first layer's values in those of later layers
   RotaryLayout rotary_layout = RotaryLayout::half;
   double rope_theta = 0;
+
+  void visit(const auto& setting);
 };
 
 /// Properties of a layer for which there is no setting.
@@ -99,14 +101,6 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
  public:
   const AttentionKind& kind() const { return *kind_; }
 
-  // Settings of the kind by name: plan.whole("kv-heads").
-
-  /// Returns true if the kind has the setting.
-  bool has(std::string_view name) const { return settings_.has(name); }
-  Index whole(std::string_view name) const { return settings_.whole(name); }
-  double number(std::string_view name) const { return settings_.number(name); }
-  bool on(std::string_view name) const { return settings_.on(name); }
-
   /// Returns true if the layer has no cache and reads that of an earlier layer with the same
   /// settings. Brandon et al., "Reducing Transformer Key-Value Cache Size with Cross-Layer
   /// Attention" (2024).
@@ -117,8 +111,13 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
   Index cached_tokens(Index context) const {
     return window > 0 ? std::min(window, context) : context;
   }
-  /// All settings with their values, first the common ones.
+  /// All settings with their values, first the common ones: for config.json and tables.
   const nlohmann::ordered_json& values() const { return settings_.values(); }
+  /// Settings of the kind, in its struct of settings: plan.read<MlaSizes>().
+  template <class Sizes>
+  Sizes read() const {
+    return headcount::read<Sizes>(settings_);
+  }
 
  private:
   friend AttentionPlan resolve_attention(const AttentionKind&, const Given&, const LayerPlace&);
@@ -173,8 +172,8 @@ struct AttentionKind {
   /// empty: it has them.
   std::string_view no_qk_norm = "its layer has no such norms";
   double norm_epsilon = 1e-6;  ///< of its norms
-  /// Rows of the settings that not all kinds have, or that have other defaults here. Rules of
-  /// defaults may read `dim`, too.
+  /// Settings that not all kinds have, or that have other defaults here: `settings_of` the kind's
+  /// struct. Rules of defaults may read `dim`, too.
   SettingList (*settings)() = [] { return SettingList(); };
   /// Throws ShapeError that names settings which do not fit together. Null: all fit.
   void (*check)(const AttentionPlan& plan) = nullptr;
@@ -214,14 +213,14 @@ void require_rotary_heads(const AttentionPlan& layer);
 /// Requires `rope_dim` to fit into a head, and to be even if positions are rotary.
 void require_rotary_part(const AttentionPlan& layer, Index rope_dim);
 /// Requires that `kv-heads` divides `heads`.
-void require_kv_heads(const AttentionPlan& layer);
+void require_kv_heads(const AttentionPlan& layer, Index kv_heads);
 /// Requires that `count`, the value of the setting `name`, divides `whole`, that of `whole_name`.
 void require_divisor(std::string_view name, Index count, std::string_view whole_name, Index whole);
 
 // Settings that several kinds have.
 
-/// The row of `kv-heads`, `q-rank`, `rope-dim` or a setting of all kinds with the default that it
-/// has for one kind.
+/// `kv-heads`, `q-rank`, `rope-dim` or a setting of all kinds with the default that it has for one
+/// kind.
 Setting shared_setting(std::string_view name, Default standard);
 
 /// 2 dim / heads, for `head-dim`.

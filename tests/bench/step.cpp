@@ -75,10 +75,11 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
     if (shape.rank() == 2 && !looked_up) add(sequences * plan->context, shape[0], shape[1], 1);
   }
   if (!a.kind().attends) return products;  // a state is no product of matrices
-  const bool latent = a.has("nope-dim");
-  const Index k_width = latent ? a.whole("nope-dim") + a.whole("rope-dim")
-                               : a.head_dim + (a.has("latent-dim") ? a.whole("latent-dim") : 0);
-  const Index v_width = latent ? a.whole("v-dim") : a.head_dim;
+  const auto size = [&](const char* name, Index other) { return a.values().value(name, other); };
+  const bool latent = a.values().contains("nope-dim");
+  const Index k_width =
+      latent ? size("nope-dim", 0) + size("rope-dim", 0) : a.head_dim + size("latent-dim", 0);
+  const Index v_width = latent ? size("v-dim", 0) : a.head_dim;
   const Index t = plan->context, heads = sequences * a.heads * plan->layers;
   products.push_back({t, t, k_width, false, true, heads});
   add(t, t, k_width, heads);

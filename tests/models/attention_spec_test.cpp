@@ -123,8 +123,8 @@ TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
   const nlohmann::json given = {
       {"heads", 8}, {"kv-heads", 2}, {"window", 32}, {"attention", "gqa/gqa4@16/mqa"}};
   const ModelPlan model = resolve_model(Given(model_settings(), given));
-  EXPECT_EQ(model->layer_attention(0).whole("kv-heads"), 2);
-  EXPECT_EQ(model->layer_attention(1).whole("kv-heads"), 4);
+  EXPECT_EQ(model->layer_attention(0).values().at("kv-heads"), 2);
+  EXPECT_EQ(model->layer_attention(1).values().at("kv-heads"), 4);
   EXPECT_EQ(model->layer_attention(0).window, 32);
   EXPECT_EQ(model->layer_attention(1).window, 16);
 }

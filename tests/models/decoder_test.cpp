@@ -181,10 +181,12 @@ bool rounds_rows(const ModelPlan& model) {
 // Returns true if an indexer leaves out some rows. With a cache that rounds, it may pick others.
 bool picks(const ModelPlan& model) {
   return std::ranges::any_of(model->cycle, [&](const AttentionPlan& attention) {
-    if (!attention.has("index-topk")) return false;
-    const Index rows = attention.has("compress") ? model->context / attention.whole("compress")
-                                                 : attention.cached_tokens(model->context);
-    return rows > attention.whole("index-topk");
+    const auto& values = attention.values();
+    if (!values.contains("index-topk")) return false;
+    const Index rows = values.contains("compress")
+                           ? model->context / values.at("compress").get<Index>()
+                           : attention.cached_tokens(model->context);
+    return rows > values.at("index-topk");
   });
 }
 

@@ -33,7 +33,7 @@ const AttentionKind kSinking = [] {
     return together({gqa_kind().settings(), {{"drains", "a vector of scores", kOnOff, "off"}}});
   };
   kind.make = [](const AttentionPlan& c, LayerWeights& weights) {
-    if (c.on("drains")) weights.numbers("drains", {c.heads}, Initializer::ones());
+    if (c.values().at("drains") == "on") weights.numbers("drains", {c.heads}, Initializer::ones());
     return gqa_kind().make(as_gqa(c), weights);
   };
   return kind;

@@ -22,12 +22,13 @@ TEST(EntropyOfAttention, OfAVanishingScaleIsThatOfUniformRows) {
         {{"heads", 4}, {"context", kContext}, {"attention", kind->name}, {"score-scale", "1e-9"}});
     const AttentionPlan& layer = options.model->cycle.front();
     const auto picked = [&](Index rows) {
-      return layer.has("index-topk") ? std::min(rows, layer.whole("index-topk")) : rows;
+      return std::min(rows, layer.values().value("index-topk", rows));
     };
     double expected = 0;
     for (Index t = 0; t < kContext; ++t) {
-      const Index keys =
-          pools(*kind) ? t + 1 + picked((t + 1) / layer.whole("compress")) : picked(t + 1);
+      const Index keys = pools(*kind)
+                             ? t + 1 + picked((t + 1) / layer.values().at("compress").get<Index>())
+                             : picked(t + 1);
       expected += std::log(static_cast<double>(keys)) / static_cast<double>(kContext);
     }
     LanguageModel model = tiny_model(options);

@@ -176,7 +176,7 @@ std::string chosen_by(const Setting& setting, const std::vector<TrainOptions>& r
 bool only_rotates(const Setting& setting, const ResolvedModel& model, const AttentionPlan& layer) {
   if (setting.name == "positions") return model.positions == Positions::rope;
   if (setting.name == "rope-dim") {  // 0 rotates nothing anywhere, and others may be cached widths
-    return layer.whole("rope-dim") > 0 &&
+    return layer.values().at("rope-dim") > 0 &&
            std::ranges::count(cache_parts(layer), "rope_key", &Kept::name) == 0;
   }
   const std::optional<OnlyWhere>& where = setting.traits.only_where;

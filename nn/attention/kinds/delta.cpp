@@ -18,13 +18,13 @@ namespace {
 
 class GatedDelta : public Attention {
  public:
-  GatedDelta(const AttentionPlan& c, LayerWeights& weights)
-      : Attention(c, 0, {c.whole("value-heads"), c.whole("v-dim"), "out_proj"}),
-        s_(c),
+  GatedDelta(const AttentionPlan& c, const DeltaSizes& s, LayerWeights& weights)
+      : Attention(c, 0, {s.value_heads, s.v_dim, "out_proj"}),
+        s_(s),
         in_proj_qkvz_(weights.matrix("in_proj_qkvz", c.dim,
-                                     (Count(s_.of_convolution()) + s_.values()).index())),
+                                     (Count(s.of_convolution(c.head_dim)) + s.values()).index())),
         in_proj_ba_(weights.matrix("in_proj_ba", c.dim, 2 * s_.value_heads)),
-        convolution_(weights.convolution("conv1d", s_.of_convolution(), s_.taps)),
+        convolution_(weights.convolution("conv1d", s.of_convolution(c.head_dim), s.taps)),
         // Initial values as in transformers.
         a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16))),
         dt_bias_(weights.numbers("dt_bias", {s_.value_heads}, Initializer::ones())),
@@ -32,9 +32,9 @@ class GatedDelta : public Attention {
 
   Var forward(Var x, Memory& memory) const override {
     Tape& tape = *x.tape;
-    const Index v_width = s_.group() * s_.v_dim;
+    const Index v_width = s_.group() * s_.v_dim, k_dim = plan().head_dim;
     const std::vector<Var> qkvz = split(split_heads(in_proj_qkvz_(x), s_.key_heads),
-                                        std::array{s_.k_dim, s_.k_dim, v_width, v_width});
+                                        std::array{k_dim, k_dim, v_width, v_width});
     const std::vector<Var> ba =
         split(split_heads(in_proj_ba_(x), s_.key_heads), std::array{s_.group(), s_.group()});
     // One convolution over all channels, in three parts.
@@ -42,8 +42,8 @@ class GatedDelta : public Attention {
       return split_heads(convolution_(merge_heads(part), inputs, memory, first), heads);
     };
     const Var q = convolved(qkvz[0], 0, s_.key_heads, "q_inputs");
-    const Var k = convolved(qkvz[1], s_.keys(), s_.key_heads, "k_inputs");
-    const Var v = convolved(qkvz[2], 2 * s_.keys(), s_.value_heads, "v_inputs");
+    const Var k = convolved(qkvz[1], s_.keys(k_dim), s_.key_heads, "k_inputs");
+    const Var v = convolved(qkvz[2], 2 * s_.keys(k_dim), s_.value_heads, "v_inputs");
     const Var steps = softplus(merge_heads(ba[1]) + tape.parameter(dt_bias_));
     const Var g = scale(steps * exponential(tape.parameter(a_log_)), -1);
     const Var beta = sigmoid(merge_heads(ba[0]));
@@ -61,31 +61,12 @@ class GatedDelta : public Attention {
 
 }  // namespace
 
-DeltaSizes::DeltaSizes(const AttentionPlan& plan)
-    : value_heads(plan.whole("value-heads")),
-      key_heads(plan.whole("key-heads")),
-      v_dim(plan.whole("v-dim")),
-      k_dim(plan.head_dim),
-      taps(plan.whole("conv-taps")) {}
-
-SettingList delta_settings() {
-  const WholeRange any = {1};
-  return {
-      {"v-dim", "dimensions of v per head", any, same_as("head-dim")},
-      {"value-heads", "value heads, each with a recurrent state", any, same_as("heads")},
-      {"key-heads", "query and key heads, a divisor of value-heads", any, same_as("value-heads")},
-      {"conv-taps",
-       "length in tokens of the causal convolution over q, k and v; 1: the token itself only", any,
-       4}};
-}
-
-void check_delta(const AttentionPlan& plan) {
-  const DeltaSizes s(plan);
-  require_setting(s.value_heads % s.key_heads == 0,
-                  "`key-heads` {} does not divide `value-heads` {}", s.key_heads, s.value_heads);
-  require_setting(plan.window == 0,
+void DeltaSizes::check(const AttentionPlan& c) const {
+  require_setting(value_heads % key_heads == 0, "`key-heads` {} does not divide `value-heads` {}",
+                  key_heads, value_heads);
+  require_setting(c.window == 0,
                   "{} has no `window`: it keeps a state instead of keys and values of tokens",
-                  plan.kind().name);
+                  c.kind().name);
 }
 
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
@@ -99,21 +80,18 @@ Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
                           memory.state("state", v.shape()[2], q.shape().last() * v.shape().last()));
 }
 
-extern const AttentionKind kDelta = {
-    .name = "delta",
-    .summary =
-        "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
-    .formula =
-        "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a decay a and a "
-        "rate b in (0, 1)",
-    .source = "https://arxiv.org/abs/2412.06464 (2024)",
-    .numbers = {"v-dim"},
-    .attends = false,
-    .rotates = false,
-    .needs_causal = true,
-    .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
-    .settings = delta_settings,
-    .check = check_delta,
-    .make = make_layer<GatedDelta>};
+extern constinit const AttentionKind kDelta = attention_of<GatedDelta, DeltaSizes>(
+    {.name = "delta",
+     .summary =
+         "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
+     .formula = "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a decay "
+                "a and a "
+                "rate b in (0, 1)",
+     .source = "https://arxiv.org/abs/2412.06464 (2024)",
+     .numbers = {"v-dim"},
+     .attends = false,
+     .rotates = false,
+     .needs_causal = true,
+     .no_qk_norm = "it has no softmax, and its q and k have unit length without it"});
 
 }  // namespace headcount

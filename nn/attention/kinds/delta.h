@@ -6,22 +6,31 @@
 /// Declarations that layers with the delta rule share: `delta` and `kda`.
 namespace headcount {
 
-/// Sizes of such a layer.
+/// Settings of such a layer.
 struct DeltaSizes {
-  explicit DeltaSizes(const AttentionPlan& plan);
+  Index v_dim, value_heads, key_heads, taps;
 
-  Index value_heads, key_heads, v_dim, k_dim, taps;
+  void visit(const auto& setting) {
+    const WholeRange any = {1};
+    setting(v_dim, {"v-dim", "dimensions of v per head", any, same_as("head-dim")});
+    setting(value_heads,
+            {"value-heads", "value heads, each with a recurrent state", any, same_as("heads")});
+    setting(key_heads, {"key-heads", "query and key heads, a divisor of value-heads", any,
+                        same_as("value-heads")});
+    setting(taps, {"conv-taps",
+                   "length in tokens of the causal convolution over q, k and v; 1: the token "
+                   "itself only",
+                   any, 4});
+  }
+  void check(const AttentionPlan& c) const;
 
   Index group() const { return value_heads / key_heads; }
   // Channels; these throw if sizes overflow.
-  Index keys() const { return (Count(key_heads) * k_dim).index(); }
+  Index keys(Index k_dim) const { return (Count(key_heads) * k_dim).index(); }
   Index values() const { return (Count(value_heads) * v_dim).index(); }
-  Index of_convolution() const { return (2 * Count(keys()) + values()).index(); }
+  Index of_convolution(Index k_dim) const { return (2 * Count(keys(k_dim)) + values()).index(); }
 };
 
-SettingList delta_settings();
-/// Throws ShapeError that names settings which do not fit together.
-void check_delta(const AttentionPlan& plan);
 /// The delta rule on q and k of unit length, q divided by sqrt(d) besides. Throws ShapeError if
 /// there is a key mask.
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory);

@@ -12,27 +12,38 @@ namespace headcount {
 
 namespace {
 
+struct FoxSizes {
+  Index kv_heads;
+
+  void visit(const auto& setting) {
+    setting(kv_heads, shared_setting("kv-heads", same_as("heads")));
+  }
+  void check(const AttentionPlan& c) const { require_kv_heads(c, kv_heads); }
+};
+
 class ForgettingAttention : public Attention {
  public:
-  ForgettingAttention(const AttentionPlan& c, LayerWeights& weights)
+  ForgettingAttention(const AttentionPlan& c, const FoxSizes& s, LayerWeights& weights)
       : Attention(c, 0, {c.heads, c.head_dim}),
+        kv_heads_(s.kv_heads),
         q_proj_(weights.matrix("q_proj", c.dim, c.heads * c.head_dim, "q")),
-        k_proj_(weights.row_matrix("k_proj", c.dim, c.whole("kv-heads") * c.head_dim, "k")),
-        v_proj_(weights.row_matrix("v_proj", c.dim, c.whole("kv-heads") * c.head_dim, "v")),
+        k_proj_(weights.row_matrix("k_proj", c.dim, kv_heads_ * c.head_dim, "k")),
+        v_proj_(weights.row_matrix("v_proj", c.dim, kv_heads_ * c.head_dim, "v")),
         f_proj_(weights.row_matrix("f_proj", c.dim, c.heads, {}, true)) {
-    add_qk_norms(weights, {c.heads * c.head_dim, c.whole("kv-heads") * c.head_dim});
+    add_qk_norms(weights, {c.heads * c.head_dim, kv_heads_ * c.head_dim});
   }
 
   Var forward(Var x, Memory& memory) const override {
-    const Index heads = plan().heads, groups = plan().whole("kv-heads");
+    const Index heads = plan().heads;
     const auto part = [&](std::string_view name, Var of_heads) {
       return split_heads(convolved(name, merge_heads(of_heads), memory), of_heads.shape()[2]);
     };
     const Rows k = memory.keep("k", [&] {
-      return normalize_for_scores(part("k", normed_keys(split_heads((*k_proj_)(x), groups))));
+      return normalize_for_scores(part("k", normed_keys(split_heads((*k_proj_)(x), kv_heads_))));
     });
-    const Rows v = memory.keep(
-        "v", [&] { return mixed_values(part("v", split_heads((*v_proj_)(x), groups)), memory); });
+    const Rows v = memory.keep("v", [&] {
+      return mixed_values(part("v", split_heads((*v_proj_)(x), kv_heads_)), memory);
+    });
     // A score has the sum of many log gates, whose roundings would add up.
     const Rows gates = memory.keep(
         "gates", [&] { return split_heads(scale(softplus(scale((*f_proj_)(x), -1)), -1), heads); },
@@ -44,27 +55,26 @@ class ForgettingAttention : public Attention {
   }
 
  private:
+  Index kv_heads_;
   Linear q_proj_;
   std::optional<Linear> k_proj_, v_proj_, f_proj_;  // none in a layer that shares
 };
 
 }  // namespace
 
-extern const AttentionKind kFox = {
-    .name = "fox",
-    .summary =
-        "forgetting: grouped-query attention with a forget gate per token and head instead of "
-        "positions",
-    .formula =
-        "softmax(qᵢ kᵀ / √d + Σ log f) v, the sum over the tokens after the key up to the query; "
-        "fᵢ = σ(wᵢ x + bᵢ)",
-    .source = "https://arxiv.org/abs/2503.02130 (2025)",
-    .numbers = {"kv-heads"},
-    .rotates = false,
-    .no_qk_norm = "",
-    .norm_epsilon = 1e-5,  // as its authors have it
-    .settings = [] { return SettingList{shared_setting("kv-heads", same_as("heads"))}; },
-    .check = require_kv_heads,
-    .make = make_layer<ForgettingAttention>};
+extern constinit const AttentionKind kFox = attention_of<ForgettingAttention, FoxSizes>(
+    {.name = "fox",
+     .summary =
+         "forgetting: grouped-query attention with a forget gate per token and head instead of "
+         "positions",
+     .formula =
+         "softmax(qᵢ kᵀ / √d + Σ log f) v, the sum over the tokens after the key up to the query; "
+         "fᵢ = σ(wᵢ x + bᵢ)",
+     .source = "https://arxiv.org/abs/2503.02130 (2025)",
+     .numbers = {"kv-heads"},
+     .rotates = false,
+     .no_qk_norm = "",
+     .norm_epsilon = 1e-5,  // as its authors have it
+     .settings = settings_of<FoxSizes>});
 
 }  // namespace headcount

@@ -10,24 +10,37 @@ namespace headcount {
 
 namespace {
 
+struct GtaSizes {
+  Index kv_heads, rope_dim;
+
+  void visit(const auto& setting) {
+    setting(kv_heads, shared_setting("kv-heads", half_of_heads()));
+    setting(rope_dim, shared_setting("rope-dim", half_of_head()));
+  }
+  void check(const AttentionPlan& c) const {
+    require_kv_heads(c, kv_heads);
+    require_rotary_part(c, rope_dim);
+  }
+};
+
 class GroupedTiedAttention : public Attention {
  public:
-  GroupedTiedAttention(const AttentionPlan& c, LayerWeights& weights)
-      : Attention(c, c.whole("rope-dim"), {c.heads, c.head_dim}),
+  GroupedTiedAttention(const AttentionPlan& c, const GtaSizes& s, LayerWeights& weights)
+      : Attention(c, s.rope_dim, {c.heads, c.head_dim}),
+        s_(s),
         q_proj_(weights.matrix("q_proj", c.dim, c.heads * c.head_dim, "q")),
-        kv_proj_(weights.row_matrix("kv_proj", c.dim, c.whole("kv-heads") * c.head_dim, "kv")) {
-    const Index rope_dim = c.whole("rope-dim");
-    if (rope_dim > 0) rope_proj_ = weights.row_matrix("k_rope_proj", c.dim, rope_dim, "k_rope");
-    add_qk_norms(
-        weights,
-        {.q = c.head_dim, .k = c.head_dim - rope_dim, .rope_key = rope_dim, .k_is_cached = false});
+        kv_proj_(weights.row_matrix("kv_proj", c.dim, s.kv_heads * c.head_dim, "kv")) {
+    if (s.rope_dim > 0) rope_proj_ = weights.row_matrix("k_rope_proj", c.dim, s.rope_dim, "k_rope");
+    add_qk_norms(weights, {.q = c.head_dim,
+                           .k = c.head_dim - s.rope_dim,
+                           .rope_key = s.rope_dim,
+                           .k_is_cached = false});
   }
 
   Var forward(Var x, Memory& memory) const override {
-    const Index width = plan().head_dim, rope_dim = plan().whole("rope-dim");
-    const Rows row = memory.keep("state", [&] {
-      return split_heads(convolved("kv", (*kv_proj_)(x), memory), plan().whole("kv-heads"));
-    });
+    const Index width = plan().head_dim, rope_dim = s_.rope_dim;
+    const Rows row = memory.keep(
+        "state", [&] { return split_heads(convolved("kv", (*kv_proj_)(x), memory), s_.kv_heads); });
     std::vector<Rows> keys;
     if (rope_dim < width) keys.push_back(normed_keys(*x.tape, row.columns(0, width - rope_dim)));
     if (rope_dim > 0) {
@@ -43,32 +56,22 @@ class GroupedTiedAttention : public Attention {
   }
 
  private:
+  GtaSizes s_;
   Linear q_proj_;
   std::optional<Linear> kv_proj_, rope_proj_;  // none in a layer that shares
 };
 
-void check(const AttentionPlan& c) {
-  require_kv_heads(c);
-  require_rotary_part(c, c.whole("rope-dim"));
-}
-
 }  // namespace
 
-extern const AttentionKind kGta = {
-    .name = "gta",
-    .summary =
-        "grouped-tied: a row per KV head (`kv-heads`) is the value and, beside a shared rotary key "
-        "of `rope-dim`, the key",
-    .formula = "softmax(qᵢ kᵢᵀ / √d) v with kᵢ = [first half of v, rotary key shared by all heads]",
-    .source = "https://arxiv.org/abs/2505.21487 (2025)",
-    .numbers = {"kv-heads"},
-    .no_qk_norm = "",
-    .settings =
-        [] {
-          return SettingList{shared_setting("kv-heads", half_of_heads()),
-                             shared_setting("rope-dim", half_of_head())};
-        },
-    .check = check,
-    .make = make_layer<GroupedTiedAttention>};
+extern constinit const AttentionKind kGta = attention_of<GroupedTiedAttention, GtaSizes>(
+    {.name = "gta",
+     .summary = "grouped-tied: a row per KV head (`kv-heads`) is the value and, beside a shared "
+                "rotary key "
+                "of `rope-dim`, the key",
+     .formula =
+         "softmax(qᵢ kᵢᵀ / √d) v with kᵢ = [first half of v, rotary key shared by all heads]",
+     .source = "https://arxiv.org/abs/2505.21487 (2025)",
+     .numbers = {"kv-heads"},
+     .no_qk_norm = ""});
 
 }  // namespace headcount

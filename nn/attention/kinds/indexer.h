@@ -15,9 +15,41 @@ namespace headcount {
 /// A copy of the picked ones of `rows`, of any type, for one query that reads a cache; else none.
 std::optional<Rows> gathered(const Picks& picks, const Rows& rows, const Memory& memory);
 
-/// Names of an indexer's matrices, and the rows that it scores. Its sizes are settings.
+/// Settings of attentions with an indexer.
+struct IndexSizes {
+  Index heads, head_dim;  ///< of its queries; a key has one head
+  Index topk;
+  double loss;
+
+  /// `usual_topk` is the default of `index-topk`.
+  void visit(const auto& setting, Index usual_topk) {
+    setting(heads, {"index-heads", "heads of the indexer", WholeRange{1},
+                    Default("half of heads", [](const Given& v) {
+                      return std::max<Index>(1, v.whole("heads") / 2);
+                    })});
+    setting(head_dim,
+            {"index-head-dim", "dimensions per head of the indexer, of which RoPE rotates rope-dim",
+             WholeRange{1},
+             Default("half of head-dim, or rope-dim if that is more", [](const Given& v) {
+               return std::max({Index{2}, v.whole("head-dim") / 4 * 2, v.whole("rope-dim")});
+             })});
+    setting(topk,
+            {"index-topk",
+             "rows that a token reads, tokens or compressed rows, those with the greatest scores "
+             "of the indexer",
+             WholeRange{1}, of_owner(usual_topk)});
+    setting(loss, {"index-loss",
+                   "weight of the loss that trains the indexer, its divergence from the weights of "
+                   "attention; 0: the indexer stays random",
+                   NumberRange{0}, 1.0});
+  }
+};
+
+/// Names of an indexer's matrices, the width of what it makes queries of, and the rows that it
+/// scores.
 struct IndexerOptions {
   std::string_view q_proj, weights_proj;
+  Index query_width;
   Index tokens = 1;  ///< that a row stands for
   Index window = 0;  ///< rows that a token sees at most, the last ones; 0: all
 };
@@ -31,7 +63,7 @@ struct IndexerOptions {
 /// trains its indexer.
 class Indexer {
  public:
-  Indexer(LayerWeights& weights, const IndexerOptions& options);
+  Indexer(LayerWeights& weights, const IndexSizes& sizes, const IndexerOptions& options);
 
   /// Queries [B, T, heads, width], not rotated yet, from the latent c [B, T, q_rank].
   Var queries(Var latent) const;
@@ -46,18 +78,15 @@ class Indexer {
  private:
   bool learns(const Memory& memory) const;
 
-  Index heads_, width_;  // of its queries; a key has one head
-  Index topk_, tokens_, window_;
-  double loss_;
+  IndexSizes s_;
+  Index tokens_, window_;
   Linear q_proj_, weights_proj_;
 };
 
-/// Settings of attentions with an indexer, which picks by default `topk` rows.
-SettingList index_settings(Index topk);
 /// Throws ShapeError unless what RoPE rotates fits into a head of the indexer.
-void require_index_width(const AttentionPlan& plan);
-/// Sentences that a user should know about an indexer that picks from at most `rows` rows (0:
-/// unknown).
-std::vector<std::string> index_notes(const AttentionPlan& plan, Index rows);
+void require_index_width(const IndexSizes& sizes, Index rope_dim);
+/// Sentences that a user should know about the indexer of `kind` that picks from at most `rows`
+/// rows (0: unknown).
+std::vector<std::string> index_notes(std::string_view kind, const IndexSizes& sizes, Index rows);
 
 }  // namespace headcount

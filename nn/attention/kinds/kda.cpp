@@ -14,25 +14,37 @@ namespace headcount {
 
 namespace {
 
+struct KdaSizes : DeltaSizes {
+  bool gate_bias;
+
+  void visit(const auto& setting) {
+    DeltaSizes::visit(setting);
+    setting(gate_bias, {"gate-bias",
+                        "bias of the output gate; off: none, as in the released Kimi Linear models",
+                        kOnOff, "on"});
+  }
+};
+
 class KimiDelta : public Attention {
  public:
-  KimiDelta(const AttentionPlan& c, LayerWeights& weights)
-      : Attention(c, 0, {c.whole("value-heads"), c.whole("v-dim")}),
-        s_(c),
-        q_{weights, "q", s_.keys(), s_.taps},
-        k_{weights, "k", s_.keys(), s_.taps},
+  KimiDelta(const AttentionPlan& c, const KdaSizes& s, LayerWeights& weights)
+      : Attention(c, 0, {s.value_heads, s.v_dim}),
+        s_(s),
+        k_channels_(s.value_heads * c.head_dim),
+        q_{weights, "q", s_.keys(c.head_dim), s_.taps},
+        k_{weights, "k", s_.keys(c.head_dim), s_.taps},
         v_{weights, "v", s_.values(), s_.taps},
         f_a_(weights.matrix("f_a_proj", c.dim, s_.v_dim)),
-        f_b_(weights.matrix("f_b_proj", s_.v_dim, s_.value_heads * s_.k_dim)),
+        f_b_(weights.matrix("f_b_proj", s_.v_dim, k_channels_)),
         g_a_(weights.matrix("g_a_proj", c.dim, s_.v_dim)),
-        g_b_(weights.matrix("g_b_proj", s_.v_dim, s_.values(), {}, c.on("gate-bias"))),
+        g_b_(weights.matrix("g_b_proj", s_.v_dim, s_.values(), {}, s.gate_bias)),
         b_(weights.matrix("b_proj", c.dim, s_.value_heads)),
         // Initial values as its authors have them.
         a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16, 1))),
-        dt_bias_(weights.numbers("dt_bias", {s_.value_heads * s_.k_dim},
-                                 Initializer::log_uniform_steps(0.1, 0.001))),
+        dt_bias_(
+            weights.numbers("dt_bias", {k_channels_}, Initializer::log_uniform_steps(0.1, 0.001))),
         norm_(weights.norm("o_norm", s_.v_dim)),
-        ones_(static_cast<std::size_t>(s_.value_heads * s_.k_dim), Real{1}) {}
+        ones_(static_cast<std::size_t>(k_channels_), Real{1}) {}
 
   Var forward(Var x, Memory& memory) const override {
     Tape& tape = *x.tape;
@@ -40,7 +52,7 @@ class KimiDelta : public Attention {
     const Var k = split_heads(k_(x, memory), s_.key_heads);
     const Var v = split_heads(v_(x, memory), s_.value_heads);
     // A_log of a head is that of all its channels.
-    const Var rates = multiply(tape.constant({s_.k_dim, s_.value_heads}, ones_),
+    const Var rates = multiply(tape.constant({plan().head_dim, s_.value_heads}, ones_),
                                scale(exponential(tape.parameter(a_log_)), -1));
     const Var steps = softplus(f_b_(f_a_(x)) + tape.parameter(dt_bias_));
     const Var g = split_heads(steps, s_.value_heads) * transpose(rates, 0, 1);
@@ -64,6 +76,7 @@ class KimiDelta : public Attention {
   };
 
   DeltaSizes s_;
+  Index k_channels_;  // value heads times the width of a key
   Convolved q_, k_, v_;
   Linear f_a_, f_b_, g_a_, g_b_, b_;
   ParameterId a_log_, dt_bias_;
@@ -71,31 +84,21 @@ class KimiDelta : public Attention {
   std::vector<Real> ones_;  // [value heads, k]
 };
 
-SettingList settings() {
-  SettingList all = delta_settings();
-  all.push_back({"gate-bias",
-                 "bias of the output gate; off: none, as in the released Kimi Linear models",
-                 kOnOff, "on"});
-  return all;
-}
-
 }  // namespace
 
-extern const AttentionKind kKda = {
-    .name = "kda",
-    .summary = "Kimi delta attention: the gated delta rule with a decay for each channel of a key",
-    .formula =
-        "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a rate b and a "
-        "decay a for each row of Sᵢ",
-    .source = "https://arxiv.org/abs/2510.26692 (2025)",
-    .numbers = {"v-dim"},
-    .attends = false,
-    .rotates = false,
-    .needs_causal = true,
-    .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
-    .norm_epsilon = 1e-5,  // as its authors have it
-    .settings = settings,
-    .check = check_delta,
-    .make = make_layer<KimiDelta>};
+extern constinit const AttentionKind kKda = attention_of<KimiDelta, KdaSizes>(
+    {.name = "kda",
+     .summary = "Kimi delta attention: the gated delta rule with a decay for each channel of a key",
+     .formula =
+         "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a rate b and a "
+         "decay a for each row of Sᵢ",
+     .source = "https://arxiv.org/abs/2510.26692 (2025)",
+     .numbers = {"v-dim"},
+     .attends = false,
+     .rotates = false,
+     .needs_causal = true,
+     .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
+     .norm_epsilon = 1e-5,  // as its authors have it
+     .settings = settings_of<KdaSizes>});
 
 }  // namespace headcount

@@ -8,14 +8,26 @@ namespace headcount {
 
 namespace {
 
+struct LatentBiasSizes {
+  Index latent_dim;
+
+  void visit(const auto& setting) {
+    setting(latent_dim, {"latent-dim", "dimensions of z per head; the product z.z is added to q.k",
+                         WholeRange{1}, Default("head-dim / 2", [](const Given& v) {
+                           return std::max<Index>(1, v.whole("head-dim") / 2);
+                         })});
+  }
+  void check(const AttentionPlan& c) const { require_rotary_heads(c); }
+};
+
 class LatentBiasAttention : public Attention {
  public:
-  LatentBiasAttention(const AttentionPlan& c, LayerWeights& weights)
+  LatentBiasAttention(const AttentionPlan& c, const LatentBiasSizes& s, LayerWeights& weights)
       : Attention(c, c.head_dim, {c.heads, c.head_dim}),
         q_proj_(weights.matrix("q_proj", c.dim, c.heads * c.head_dim, "q")),
         k_proj_(weights.matrix("k_proj", c.dim, c.heads * c.head_dim, "k")),
         v_proj_(weights.matrix("v_proj", c.dim, c.heads * c.head_dim, "v")),
-        z_proj_(weights.matrix("z_proj", c.dim, c.heads * c.whole("latent-dim"), "z")) {
+        z_proj_(weights.matrix("z_proj", c.dim, c.heads * s.latent_dim, "z")) {
     add_qk_norms(weights, {c.head_dim, c.head_dim});
   }
 
@@ -35,22 +47,15 @@ class LatentBiasAttention : public Attention {
   Linear q_proj_, k_proj_, v_proj_, z_proj_;
 };
 
-SettingList settings() {
-  return {{"latent-dim", "dimensions of z per head; the product z.z is added to q.k", WholeRange{1},
-           Default("head-dim / 2",
-                   [](const Given& v) { return std::max<Index>(1, v.whole("head-dim") / 2); })}};
-}
-
 }  // namespace
 
-extern const AttentionKind kLatentBias = {
-    .name = "latent-bias",
-    .summary = "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
-    .formula = "softmax((qᵢ kᵢᵀ + zᵢ zᵢᵀ) / √d) vᵢ",
-    .numbers = {"latent-dim"},
-    .no_qk_norm = "",
-    .settings = settings,
-    .check = require_rotary_heads,
-    .make = make_layer<LatentBiasAttention>};
+extern constinit const AttentionKind kLatentBias =
+    attention_of<LatentBiasAttention, LatentBiasSizes>(
+        {.name = "latent-bias",
+         .summary =
+             "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
+         .formula = "softmax((qᵢ kᵢᵀ + zᵢ zᵢᵀ) / √d) vᵢ",
+         .numbers = {"latent-dim"},
+         .no_qk_norm = ""});
 
 }  // namespace headcount

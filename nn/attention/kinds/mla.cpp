@@ -31,35 +31,55 @@ namespace headcount {
 namespace {
 
 struct MlaSizes {
-  explicit MlaSizes(const AttentionPlan& c)
-      : kv_rank(c.whole("kv-rank")),
-        q_rank(c.whole("q-rank")),
-        nope_dim(c.whole("nope-dim")),
-        rope_dim(c.whole("rope-dim")),
-        v_dim(c.whole("v-dim")),
-        latents(c.whole("latents")) {}
+  Index kv_rank = 0;                 // width of the latent, all parts together
+  Index rope_dim = 0, nope_dim = 0;  // dimensions of q and k per head with RoPE and without it
+  Index q_rank = 0;                  // width of the query latent; 0: none
+  Index v_dim = 0, latents = 0;
+  bool latent_norm = false, latent_scale = false;
+  std::optional<IndexSizes> index = {};  // of dsa
 
-  Index kv_rank;             // width of the latent, all parts together
-  Index q_rank;              // width of the query latent; 0: none
-  Index nope_dim, rope_dim;  // dimensions of q and k per head without RoPE and with it
-  Index v_dim, latents;
+  void visit(const auto& setting) {
+    const WholeRange any = {1};
+    setting(shared_setting("rope-layout", of_owner("interleaved")));
+    setting(kv_rank, {"kv-rank", "width of the KV latent that is cached per token", any,
+                      Default("2 head-dim - rope-dim", [](const Given& v) {
+                        return 2 * v.whole("head-dim") - v.whole("rope-dim");
+                      })});
+    setting(rope_dim, shared_setting("rope-dim", half_of_head()));
+    setting(q_rank, shared_setting("q-rank", of_owner(0)));
+    setting(nope_dim, {"nope-dim", "dimensions of q and k per head without RoPE, beside rope-dim",
+                       any, same_as("head-dim")});
+    setting(v_dim, {"v-dim", "dimensions of v per head", any, same_as("head-dim")});
+    setting(latent_norm, {"latent-norm", "apply RMSNorm to the latents", kOnOff, "on"});
+    setting(latents,
+            {"latents", "equal parts of the KV latent; each serves heads / latents heads", any, 1});
+    setting(latent_scale,
+            {"latent-scale", "multiply each latent by sqrt(dim / its width)", kOnOff, "off"});
+  }
+  void check(const AttentionPlan& c) const {
+    require_setting(kv_rank > 0,
+                    "`rope-dim` {} leaves nothing for the default `kv-rank`, 2 `head-dim` - "
+                    "`rope-dim`; give `kv-rank` or lower `rope-dim`",
+                    rope_dim);
+    require_divisor("latents", latents, "heads", c.heads);
+    require_divisor("latents", latents, "kv-rank", kv_rank);
+    require_setting(!c.rotary || rope_dim % 2 == 0, "`rope-dim` must be even, is {}", rope_dim);
+    if (index) require_index_width(*index, rope_dim);
+  }
 
   Index latent_width() const { return kv_rank / latents; }
+  // Factor of `latent-scale` for a latent of that width.
+  double factor(Index dim, Index width) const {
+    return latent_scale ? std::sqrt(static_cast<double>(dim) / static_cast<double>(width)) : 1;
+  }
 };
 
-// Returns true for dsa.
-bool picks(const AttentionPlan& c) { return c.has("index-topk"); }
-
-// Factor of `latent-scale` for a latent of that width; 1 without the setting.
-double mla_latent_factor(const AttentionPlan& c, Index width) {
-  if (!c.on("latent-scale")) return 1;
-  return std::sqrt(static_cast<double>(c.dim) / static_cast<double>(width));
-}
-
-QueryLatent mla_query_latent(const AttentionPlan& c) {
-  const Index rank = c.whole("q-rank");
-  return {rank, c.on("latent-norm"), mla_latent_factor(c, rank)};
-}
+struct DsaSizes : MlaSizes {
+  void visit(const auto& setting) {
+    MlaSizes::visit(setting);
+    index.emplace().visit(setting, 32);
+  }
+};
 
 // Form of MLA that folds kv_b_proj into queries and outputs, so that attention reads the latents
 // themselves.
@@ -76,23 +96,26 @@ bool can_absorb(const AttentionPlan& c) {
 
 class LatentAttention : public Attention {
  public:
-  LatentAttention(const AttentionPlan& c, LayerWeights& weights)
-      : Attention(c, c.whole("rope-dim"), {c.heads, c.whole("v-dim")}),
-        s_(c),
+  LatentAttention(const AttentionPlan& c, const MlaSizes& s, LayerWeights& weights)
+      : Attention(c, s.rope_dim, {c.heads, s.v_dim}),
+        s_(s),
         kv_a_(weights.row_matrix("kv_a_proj_with_mqa", c.dim, s_.kv_rank + s_.rope_dim, "kv")),
         kv_b_(weights.matrix("kv_b_proj", s_.latent_width(), c.heads * (s_.nope_dim + s_.v_dim))),
-        q_proj_(weights, c.heads * (s_.nope_dim + s_.rope_dim), mla_query_latent(c)) {
-    if (c.on("latent-norm"))
+        q_proj_(weights, c.heads * (s_.nope_dim + s_.rope_dim),
+                {s_.q_rank, s_.latent_norm, s_.factor(c.dim, s_.q_rank)}) {
+    if (s_.latent_norm)
       kv_norm_ = weights.for_rows([&] { return weights.norm("kv_a_layernorm", s_.kv_rank); });
     add_qk_norms(weights, {.q = s_.nope_dim + s_.rope_dim,
                            .k = s_.nope_dim,
                            .rope_key = s_.rope_dim,
                            .k_is_cached = false});
-    if (!picks(c)) return;
-    indexer_.emplace(weights, IndexerOptions{.q_proj = "indexer.wq_b",
-                                             .weights_proj = "indexer.weights_proj",
-                                             .window = c.window});
-    const Index width = c.whole("index-head-dim");
+    if (!s_.index) return;
+    indexer_.emplace(weights, *s_.index,
+                     IndexerOptions{.q_proj = "indexer.wq_b",
+                                    .weights_proj = "indexer.weights_proj",
+                                    .query_width = s_.q_rank > 0 ? s_.q_rank : c.dim,
+                                    .window = c.window});
+    const Index width = s_.index->head_dim;
     index_k_ = weights.row_matrix("indexer.wk", c.dim, width);
     index_norm_ =
         weights.for_rows([&] { return weights.norm("indexer.k_norm", width, NormKind::layer); });
@@ -188,7 +211,7 @@ class LatentAttention : public Attention {
   }
 
   Var normed(Var latents) const {
-    const double factor = mla_latent_factor(plan(), s_.latent_width());
+    const double factor = s_.factor(plan().dim, s_.latent_width());
     const Var x = kv_norm_ ? (*kv_norm_)(latents) : latents;
     return factor == 1 ? x : scale(x, static_cast<Real>(factor));
   }
@@ -217,7 +240,7 @@ std::vector<std::string_view> forms(const AttentionPlan& c) {
 // between the matrices to merge.
 std::optional<CountedForm> merged(const AttentionPlan& c) {
   if (!can_absorb(c) || c.canon.has('B')) return std::nullopt;
-  const MlaSizes s(c);
+  const auto s = c.read<MlaSizes>();
   CountedForm form;
   form.name = "merged";
   const auto add = [&](Index sign, Index in, Index heads, Index width, Index biases) {
@@ -235,79 +258,44 @@ std::optional<CountedForm> merged(const AttentionPlan& c) {
   } else {
     add(1, c.dim, c.heads, latent - s.v_dim, 0);  // o_proj
   }
-  if (c.on("latent-norm") && !c.shares()) form.parameters += Count(-1) * s.kv_rank;
-  if (c.on("latent-norm")) form.parameters += Count(-1) * s.q_rank;
+  if (s.latent_norm && !c.shares()) form.parameters += Count(-1) * s.kv_rank;
+  if (s.latent_norm) form.parameters += Count(-1) * s.q_rank;
   return form;
-}
-
-SettingList settings() {
-  const WholeRange any = {1};
-  return {shared_setting("rope-layout", of_owner("interleaved")),
-          {"kv-rank", "width of the KV latent that is cached per token", any,
-           Default("2 head-dim - rope-dim",
-                   [](const Given& v) { return 2 * v.whole("head-dim") - v.whole("rope-dim"); })},
-          shared_setting("rope-dim", half_of_head()),
-          shared_setting("q-rank", of_owner(0)),
-          {"nope-dim", "dimensions of q and k per head without RoPE, beside rope-dim", any,
-           same_as("head-dim")},
-          {"v-dim", "dimensions of v per head", any, same_as("head-dim")},
-          {"latent-norm", "apply RMSNorm to the latents", kOnOff, "on"},
-          {"latents", "equal parts of the KV latent; each serves heads / latents heads", any, 1},
-          {"latent-scale", "multiply each latent by sqrt(dim / its width)", kOnOff, "off"}};
-}
-
-void check(const AttentionPlan& c) {
-  const MlaSizes s(c);
-  require_setting(s.kv_rank > 0,
-                  "`rope-dim` {} leaves nothing for the default `kv-rank`, 2 `head-dim` - "
-                  "`rope-dim`; give `kv-rank` or lower `rope-dim`",
-                  s.rope_dim);
-  require_divisor("latents", s.latents, "heads", c.heads);
-  require_divisor("latents", s.latents, "kv-rank", s.kv_rank);
-  require_setting(!c.rotary || s.rope_dim % 2 == 0, "`rope-dim` must be even, is {}", s.rope_dim);
-  if (picks(c)) require_index_width(c);
 }
 
 }  // namespace
 
-extern const AttentionKind kMla = {
-    .name = "mla",
-    .summary =
-        "multi-head latent (DeepSeek): a latent of `kv-rank` and a rotary key of `rope-dim` per "
-        "token",
-    .formula =
-        "softmax(qᵢ kᵢᵀ / √w) vᵢ with kᵢ = [Aᵢ c, rotary key], vᵢ = Bᵢ c, w the width of kᵢ; c is "
-        "one normed latent for all heads",
-    .source = "https://arxiv.org/abs/2405.04434 (2024)",
-    .architecture = "deepseek_v3",
-    .numbers = {"kv-rank", "rope-dim"},
-    .no_qk_norm = "",
-    .settings = settings,
-    .check = check,
-    .forms = forms,
-    .counted = merged,
-    .make = make_layer<LatentAttention>};
-extern const AttentionKind kDsa = {
-    .name = "dsa",
-    .summary =
-        "sparse (DeepSeek-V3.2): mla whose indexer picks the `index-topk` tokens that a token "
-        "reads",
-    .formula =
-        "mla over the tokens with the greatest scores Σ wₕ max(0, qₕ K) / √(I dᵢ) over I heads of "
-        "an indexer",
-    .source = "https://arxiv.org/abs/2512.02556 (2025)",
-    .numbers = {"kv-rank", "rope-dim"},
-    .needs_causal = true,
-    .no_qk_norm = "",
-    .settings =
-        [] {
-          return together({settings(), index_settings(32)});
-        },
-    .check = check,
-    .forms = forms,
-    .counted = merged,
-    .notes =
-        [](const AttentionPlan& c) { return index_notes(c, c.cached_tokens(c.max_positions)); },
-    .make = make_layer<LatentAttention>};
+extern constinit const AttentionKind kMla = attention_of<LatentAttention, MlaSizes>(
+    {.name = "mla",
+     .summary =
+         "multi-head latent (DeepSeek): a latent of `kv-rank` and a rotary key of `rope-dim` per "
+         "token",
+     .formula =
+         "softmax(qᵢ kᵢᵀ / √w) vᵢ with kᵢ = [Aᵢ c, rotary key], vᵢ = Bᵢ c, w the width of kᵢ; c is "
+         "one normed latent for all heads",
+     .source = "https://arxiv.org/abs/2405.04434 (2024)",
+     .architecture = "deepseek_v3",
+     .numbers = {"kv-rank", "rope-dim"},
+     .no_qk_norm = "",
+     .forms = forms,
+     .counted = merged});
+
+extern constinit const AttentionKind kDsa = attention_of<LatentAttention, DsaSizes>(
+    {.name = "dsa",
+     .summary =
+         "sparse (DeepSeek-V3.2): mla whose indexer picks the `index-topk` tokens that a token "
+         "reads",
+     .formula =
+         "mla over the tokens with the greatest scores Σ wₕ max(0, qₕ K) / √(I dᵢ) over I heads of "
+         "an indexer",
+     .source = "https://arxiv.org/abs/2512.02556 (2025)",
+     .numbers = {"kv-rank", "rope-dim"},
+     .needs_causal = true,
+     .no_qk_norm = "",
+     .forms = forms,
+     .counted = merged,
+     .notes = [](const AttentionPlan& c) {
+       return index_notes("dsa", *c.read<DsaSizes>().index, c.cached_tokens(c.max_positions));
+     }});
 
 }  // namespace headcount

@@ -18,18 +18,31 @@ Var products(Tape& tape, const Rows& weights, const Rows& rows) {
   return matrix_product(reshape(a, {shape[0], shape[1], weights.width() / count, count}), b);
 }
 
+struct TpaSizes {
+  Index kv_factors, q_factors;
+
+  void visit(const auto& setting) {
+    const WholeRange factors = {1, 1 << 20};  // at most the greatest width of a model
+    setting(kv_factors,
+            {"kv-factors", "rank of k, and of v: number of products of factors that are averaged",
+             factors, 2});
+    setting(q_factors,
+            {"q-factors", "rank of q: number of products of factors that are averaged", factors,
+             Default("3 kv-factors", [](const Given& v) { return 3 * v.whole("kv-factors"); })});
+  }
+  void check(const AttentionPlan& c) const { require_rotary_heads(c); }
+};
+
 class TensorProductAttention : public Attention {
  public:
-  TensorProductAttention(const AttentionPlan& c, LayerWeights& weights)
+  TensorProductAttention(const AttentionPlan& c, const TpaSizes& s, LayerWeights& weights)
       : Attention(c, c.head_dim, {c.heads, c.head_dim}),
-        q_(factors(weights, "q", c.whole("q-factors"))) {
-    const Index count = c.whole("kv-factors");
-    k_ = weights.for_rows([&] { return factors(weights, "k", count); });
-    v_ = weights.for_rows([&] { return factors(weights, "v", count); });
-  }
+        s_(s),
+        q_(factors(weights, "q", s.q_factors)),
+        k_(weights.for_rows([&] { return factors(weights, "k", s.kv_factors); })),
+        v_(weights.for_rows([&] { return factors(weights, "v", s.kv_factors); })) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const Index kv_factors = plan().whole("kv-factors"), q_factors = plan().whole("q-factors");
     const auto rotated = [&](Var factor) { return rotate(factor, memory); };
     // a [B, T, 1, H count], with the 1 / count of the mean, and b [B, T, count, d].
     const auto a = [&](const std::string& name, const Factors& factors, Index count) {
@@ -44,11 +57,12 @@ class TensorProductAttention : public Attention {
       return products(*x.tape, weights, memory.keep(name + "_b", make_b));
     };
     const Var k = keep(
-        "k", [&] { return a("k", *k_, kv_factors); },
-        [&] { return rotated(b("k", *k_, kv_factors)); });
+        "k", [&] { return a("k", *k_, s_.kv_factors); },
+        [&] { return rotated(b("k", *k_, s_.kv_factors)); });
     const Var v = keep(
-        "v", [&] { return a("v", *v_, kv_factors); }, [&] { return b("v", *v_, kv_factors); });
-    const Var q = products(*x.tape, a("q", q_, q_factors), rotated(b("q", q_, q_factors)));
+        "v", [&] { return a("v", *v_, s_.kv_factors); },
+        [&] { return b("v", *v_, s_.kv_factors); });
+    const Var q = products(*x.tape, a("q", q_, s_.q_factors), rotated(b("q", q_, s_.q_factors)));
     return output(x, attention(normalize_for_scores(q), normalize_for_scores(k), v,
                                options(*x.tape, plan().head_dim, memory)));
   }
@@ -63,33 +77,23 @@ class TensorProductAttention : public Attention {
             weights.matrix(name + "_b_proj", c.dim, count * c.head_dim, name + "_b")};
   }
 
+  TpaSizes s_;
   Factors q_;
   std::optional<Factors> k_, v_;  // none in a layer that shares
 };
 
-SettingList settings() {
-  const WholeRange factors = {1, 1 << 20};  // at most the greatest width of a model
-  return {{"kv-factors", "rank of k, and of v: number of products of factors that are averaged",
-           factors, 2},
-          {"q-factors", "rank of q: number of products of factors that are averaged", factors,
-           Default("3 kv-factors", [](const Given& v) { return 3 * v.whole("kv-factors"); })}};
-}
-
 }  // namespace
 
-extern const AttentionKind kTpa = {
-    .name = "tpa",
-    .summary =
-        "tensor product: keys and values are means of `kv-factors` products of a factor over "
-        "heads and one over width",
-    .formula =
-        "softmax(qᵢ kᵢᵀ / √d) vᵢ with kᵢ the mean of aᵢᵣ bᵣ over R factors, aᵢᵣ and bᵣ linear in "
-        "x; v and q alike",
-    .source = "https://arxiv.org/abs/2501.06425 (2025)",
-    .numbers = {"kv-factors"},
-    .no_qk_norm = "RoPE rotates its factors before they make the key of a head",
-    .settings = settings,
-    .check = require_rotary_heads,
-    .make = make_layer<TensorProductAttention>};
+extern constinit const AttentionKind kTpa = attention_of<TensorProductAttention, TpaSizes>(
+    {.name = "tpa",
+     .summary =
+         "tensor product: keys and values are means of `kv-factors` products of a factor over "
+         "heads and one over width",
+     .formula =
+         "softmax(qᵢ kᵢᵀ / √d) vᵢ with kᵢ the mean of aᵢᵣ bᵣ over R factors, aᵢᵣ and bᵣ linear in "
+         "x; v and q alike",
+     .source = "https://arxiv.org/abs/2501.06425 (2025)",
+     .numbers = {"kv-factors"},
+     .no_qk_norm = "RoPE rotates its factors before they make the key of a head"});
 
 }  // namespace headcount

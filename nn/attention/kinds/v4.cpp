@@ -27,48 +27,94 @@ namespace headcount {
 
 namespace {
 
-bool compresses(const AttentionPlan& c) { return c.has("compress"); }
-bool picks(const AttentionPlan& c) { return c.has("index-topk"); }
+// Settings of all three kinds.
+struct V4Sizes {
+  Index q_rank = 0, rope_dim = 0, o_groups = 0, o_rank = 0;
+  Index compress = 0;                    // 0: no compressed rows
+  std::optional<IndexSizes> index = {};  // of csa
 
-QueryLatent query_latent(const AttentionPlan& c) {
-  return {.rank = c.whole("q-rank"), .norm = "q_a_norm"};
+  void visit(const auto& setting) {
+    const Traits of_output = {.only_where =
+                                  OnlyWhere{"output-projection", "on", "projects nothing"}};
+    setting(shared_setting("head-dim", twice_the_width()));
+    setting(shared_setting("rope-layout", of_owner("interleaved")));
+    setting(q_rank, shared_setting("q-rank", half_of_dim()));
+    setting(rope_dim, shared_setting("rope-dim", half_of_head()));
+    setting(
+        o_groups,
+        {"o-groups", "groups of heads whose outputs are projected apart before o_b_proj joins them",
+         WholeRange{1},
+         Default("2, or 1 if heads is odd",
+                 [](const Given& v) { return v.whole("heads") % 2 == 0 ? 2 : 1; }),
+         of_output});
+    setting(o_rank, {"o-rank", "width that each group of heads is projected to", WholeRange{1},
+                     Default("dim / o-groups",
+                             [](const Given& v) {
+                               return std::max<Index>(1, v.whole("dim") / v.whole("o-groups"));
+                             }),
+                     of_output});
+  }
+  void check(const AttentionPlan& c) const {
+    require_rotary_part(c, rope_dim);
+    require_divisor("o-groups", o_groups, "heads", c.heads);
+    if (index) require_index_width(*index, rope_dim);
+  }
+};
+
+// Reason why the kinds of this file have no norms of `qk-norm`.
+constexpr std::string_view kNormedAnyway = "its queries and its row are normed without it";
+
+Setting compress_setting(Index block) {
+  return {"compress", "tokens that each compressed row of keys and values stands for",
+          WholeRange{1}, of_owner(block)};
 }
 
-CompressorPlan compressor_plan(const AttentionPlan& c) {
-  return {.width = c.head_dim, .block = c.whole("compress"), .blocks = picks(c) ? 2 : 1};
-}
+struct HcaSizes : V4Sizes {
+  void visit(const auto& setting) {
+    V4Sizes::visit(setting);
+    setting(compress, compress_setting(8));
+  }
+};
 
-CompressorPlan index_plan(const AttentionPlan& c) {
-  CompressorPlan plan = compressor_plan(c);
-  plan.weights += "indexer.";
-  plan.kept = "indexer_";
-  plan.width = c.whole("index-head-dim");
-  return plan;
-}
+struct CsaSizes : V4Sizes {
+  void visit(const auto& setting) {
+    V4Sizes::visit(setting);
+    setting(compress, compress_setting(4));
+    index.emplace().visit(setting, 16);
+  }
+};
 
-Attention::Output output_of(const AttentionPlan& c) {
+Attention::Output output_of(const AttentionPlan& c, const V4Sizes& s) {
   if (!c.output_projection) return {c.heads, c.head_dim};
-  return {c.whole("o-groups"), c.whole("o-rank"), "o_b_proj"};
+  return {s.o_groups, s.o_rank, "o_b_proj"};
 }
 
 class SharedRowAttention : public Attention {
  public:
-  SharedRowAttention(const AttentionPlan& c, LayerWeights& weights)
-      : Attention(c, c.whole("rope-dim"), output_of(c)),
-        q_proj_(weights, c.heads * c.head_dim, query_latent(c)),
+  SharedRowAttention(const AttentionPlan& c, const V4Sizes& s, LayerWeights& weights)
+      : Attention(c, s.rope_dim, output_of(c, s)),
+        o_groups_(s.o_groups),
+        o_rank_(s.o_rank),
+        q_proj_(weights, c.heads * c.head_dim, {.rank = s.q_rank, .norm = "q_a_norm"}),
         kv_proj_(weights.row_matrix("kv_proj", c.dim, c.head_dim, "kv")),
         kv_norm_(weights.for_rows([&] { return weights.norm("kv_norm", c.head_dim); })) {
-    const Index groups = c.whole("o-groups");
     if (c.output_projection)  // its bias would be a part of that of o_b_proj
-      o_a_ = weights.matrix("o_a_proj", c.heads / groups * c.head_dim, groups * c.whole("o-rank"),
-                            {}, false);
-    if (compresses(c)) compressor_.emplace(weights, compressor_plan(c));
-    if (!picks(c)) return;
-    index_compressor_.emplace(weights, index_plan(c));
-    indexer_.emplace(weights,
+      o_a_ = weights.matrix("o_a_proj", c.heads / o_groups_ * c.head_dim, o_groups_ * o_rank_, {},
+                            false);
+    if (s.compress == 0) return;
+    CompressorPlan compressor = {
+        .width = c.head_dim, .block = s.compress, .blocks = s.index ? 2 : 1};
+    compressor_.emplace(weights, compressor);
+    if (!s.index) return;
+    compressor.weights += "indexer.";
+    compressor.kept = "indexer_";
+    compressor.width = s.index->head_dim;
+    index_compressor_.emplace(weights, compressor);
+    indexer_.emplace(weights, *s.index,
                      IndexerOptions{.q_proj = "compressor.indexer.q_b_proj",
                                     .weights_proj = "compressor.indexer.scorer.weights_proj",
-                                    .tokens = c.whole("compress")});
+                                    .query_width = s.q_rank > 0 ? s.q_rank : c.dim,
+                                    .tokens = s.compress});
   }
 
   Var forward(Var x, Memory& memory) const override {
@@ -124,10 +170,11 @@ class SharedRowAttention : public Attention {
   // Projects each group of heads: y [B, T, H, d] -> [B, T, groups, rank].
   Var grouped(Var y) const {
     if (!o_a_) return y;
-    return head_linear(split_heads(merge_heads(y), plan().whole("o-groups")), o_a_->weight(*y.tape),
-                       0, plan().whole("o-rank"), Stored::transposed);
+    return head_linear(split_heads(merge_heads(y), o_groups_), o_a_->weight(*y.tape), 0, o_rank_,
+                       Stored::transposed);
   }
 
+  Index o_groups_, o_rank_;
   QueryProjection q_proj_;
   std::optional<Linear> kv_proj_;  // none in a layer that shares
   std::optional<Norm> kv_norm_;
@@ -137,55 +184,17 @@ class SharedRowAttention : public Attention {
   std::optional<Indexer> indexer_;              // of csa
 };
 
-SettingList settings() {
-  const Traits of_output = {.only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
-  return {
-      shared_setting("head-dim", twice_the_width()),
-      shared_setting("rope-layout", of_owner("interleaved")),
-      shared_setting("q-rank", half_of_dim()),
-      shared_setting("rope-dim", half_of_head()),
-      {"o-groups", "groups of heads whose outputs are projected apart before o_b_proj joins them",
-       WholeRange{1},
-       Default("2, or 1 if heads is odd",
-               [](const Given& v) { return v.whole("heads") % 2 == 0 ? 2 : 1; }),
-       of_output},
-      {"o-rank", "width that each group of heads is projected to", WholeRange{1},
-       Default(
-           "dim / o-groups",
-           [](const Given& v) { return std::max<Index>(1, v.whole("dim") / v.whole("o-groups")); }),
-       of_output}};
-}
-
-Setting compress_setting(Index block) {
-  return {"compress", "tokens that each compressed row of keys and values stands for",
-          WholeRange{1}, of_owner(block)};
-}
-
-void check(const AttentionPlan& c) {
-  require_rotary_part(c, c.whole("rope-dim"));
-  require_divisor("o-groups", c.whole("o-groups"), "heads", c.heads);
-  if (picks(c)) require_index_width(c);
-}
-
-// Adds to `kind` what the kinds of this file have in common.
-constexpr AttentionKind with_shared_row(AttentionKind kind) {
-  kind.check = check;
-  kind.make = make_layer<SharedRowAttention>;
-  kind.no_qk_norm = "its queries and its row are normed without it";
-  return kind;
-}
-
 }  // namespace
 
-extern constinit const AttentionKind kV4 = with_shared_row(
+extern constinit const AttentionKind kV4 = attention_of<SharedRowAttention, V4Sizes>(
     {.name = "v4",
      .summary =
          "one row per token is key and value of all heads (DeepSeek-V4, without its compressed "
          "rows); outputs are projected in `o-groups` groups",
      .formula =
          "softmax(qᵢ Kᵀ / √d) K, rotated back, with one normed and rotated row of K per token",
-     .settings = settings});
-extern constinit const AttentionKind kHca = with_shared_row(
+     .no_qk_norm = kNormedAnyway});
+extern constinit const AttentionKind kHca = attention_of<SharedRowAttention, HcaSizes>(
     {.name = "hca",
      .summary = "heavily compressed (DeepSeek-V4): v4 that also reads one pooled row for every "
                 "`compress` tokens, beside a window",
@@ -193,10 +202,8 @@ extern constinit const AttentionKind kHca = with_shared_row(
                 "B) over the m tokens, in each channel",
      .numbers = {"compress"},
      .needs_causal = true,
-     .settings = [] {
-       return together({settings(), {compress_setting(8)}});
-     }});
-extern constinit const AttentionKind kCsa = with_shared_row(
+     .no_qk_norm = kNormedAnyway});
+extern constinit const AttentionKind kCsa = attention_of<SharedRowAttention, CsaSizes>(
     {.name = "csa",
      .summary =
          "compressed sparse (DeepSeek-V4): hca with rows pooled over two blocks, of which an "
@@ -204,13 +211,10 @@ extern constinit const AttentionKind kCsa = with_shared_row(
      .formula = "hca with small m, over the pooled rows with the greatest scores of an indexer",
      .numbers = {"compress", "index-topk"},
      .needs_causal = true,
-     .settings =
-         [] {
-           return together({settings(), {compress_setting(4)}, index_settings(16)});
-         },
-     .notes =
-         [](const AttentionPlan& c) {
-           return index_notes(c, c.max_positions / c.whole("compress"));
-         }});
+     .no_qk_norm = kNormedAnyway,
+     .notes = [](const AttentionPlan& c) {
+       const auto s = c.read<CsaSizes>();
+       return index_notes("csa", *s.index, c.max_positions / s.compress);
+     }});
 
 }  // namespace headcount

@@ -84,6 +84,33 @@ TEST(GivenSettings, OverrideThoseGivenBeforeAndLeaveTheRestToDefaults) {
   EXPECT_THROW(given.get("colour"), std::logic_error);
 }
 
+struct Lamp {
+  Index count;
+  double rate;
+  Shade shade;
+  bool bias;
+
+  void visit(const auto& setting) {
+    setting({"twice", "a setting that is read elsewhere", WholeRange{0}, 0});
+    setting(count, {"count", "lamps", WholeRange{1}, 2});
+    setting(rate, {"rate", "flashes a second", NumberRange{0}, 0.25});
+    setting(shade, {"shade", "colour", kShades, "light"}, kShades);
+    setting(bias, {"bias", "whether they stand askew", kOnOff, "off"});
+  }
+};
+
+TEST(StructOfSettings, ListsItsSettingsAndReadsTheirValues) {
+  static const SettingList settings = settings_of<Lamp>();
+  std::vector<std::string> names;
+  for (const Setting& setting : settings) names.push_back(setting.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"twice", "count", "rate", "shade", "bias"}));
+  const auto lamp = read<Lamp>(Given(settings, {{"count", 3}, {"shade", "dark"}, {"bias", "on"}}));
+  EXPECT_EQ(lamp.count, 3);
+  EXPECT_EQ(lamp.rate, 0.25);
+  EXPECT_EQ(lamp.shade, Shade::dark);
+  EXPECT_TRUE(lamp.bias);
+}
+
 TEST(GivenSettings, OfAWordAreThoseThatItStandsFor) {
   Given given(model_settings(), {{"kv-heads", 4}, {"kv-rank", 9}});
   given.put("attention", "gqa2");

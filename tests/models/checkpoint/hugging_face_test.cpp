@@ -103,7 +103,7 @@ TEST(HuggingFaceConfig, IsReadAsTransformersWritesIt) {
   EXPECT_EQ(read.vocabulary, 65);
   const AttentionPlan& attention = read.model->cycle.front();
   EXPECT_EQ(attention.kind().name, "gqa");
-  EXPECT_EQ(attention.whole("kv-heads"), 2);
+  EXPECT_EQ(attention.values().at("kv-heads"), 2);
   EXPECT_EQ(attention.head_dim, 8);
   EXPECT_EQ(attention.rope_theta, 500000);
   EXPECT_EQ(attention.rotary_layout, RotaryLayout::half);

@@ -70,6 +70,7 @@ TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueriesNorWithQkNormOnThatOf
         }
       };
       const AttentionPlan& plan = layer.config;
+      const auto size = [&](const char* name) { return plan.values().at(name).get<Index>(); };
       std::string queries;  // the last matrix that makes them
       for (std::size_t i = 0; i < layer.store.size(); ++i) {
         const std::string path = layer.store.name({i}), name = path.substr(2, path.rfind('.') - 2);
@@ -79,9 +80,9 @@ TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueriesNorWithQkNormOnThatOf
         const Index out = layer.store.shape({i})[0];
         if (name == "k_proj" || name == "k_rope_proj") lengthen(name, 0, out, out);
         if (name == "kv_b_proj")  // keys and values of each head
-          lengthen(name, 0, plan.whole("nope-dim"), out / plan.heads);
+          lengthen(name, 0, size("nope-dim"), out / plan.heads);
         if (name == "kv_a_proj_with_mqa")  // of the latent, then the rotary key
-          lengthen(name, plan.whole("kv-rank"), plan.whole("rope-dim"), out);
+          lengthen(name, size("kv-rank"), size("rope-dim"), out);
       }
       lengthen(queries, 0, 1, 1);
       EXPECT_LT(difference(y, layer.forward(x, 1)), kRounding) << value << ", " << kind->name;
