@@ -25,6 +25,12 @@ namespace headcount {
 /// 51, 305). For normal values of unknown variance they are exact but for rounding: the t of
 /// successive looks are those of a random direction, as in Jennison and Turnbull (1991, Biometrika
 /// 78, 133). 2 <= first <= last.
+///
+/// A union bound, Student's interval at the error that each look spends, needs no integration. With
+/// it, of 94 attentions of the studies in tests/bench/results, seen as 3..5 seeds, 5 of 40 verdicts
+/// were open, and 3 came a seed later. Where differences are normal with their means and
+/// deviations, as many verdicts take 3..11 seeds instead of 3..8 (28 % more runs), 5..15 instead of
+/// 5..10 (34 %), and 3..35 instead of 3..20 (50 %).
 std::vector<double> repeated_interval_bounds(Index first, Index last);
 
 /// Sign test of whether at least half of all values lie on one side of a bound, whatever their
