@@ -24,9 +24,9 @@ Index window_of(const Configuration& c, const std::string& key) {
   return c.whole(key, 0);
 }
 
-// Sizes of keys and values of ordinary heads.
+// Ordinary heads, and sizes of their keys and values.
 struct Heads {
-  Index kv_heads, keys, values;
+  Index heads, kv_heads, keys, values;
 };
 
 // KV heads of so many heads, where `given` reads the number in the file.
@@ -73,6 +73,7 @@ Heads heads_of(const Configuration& c, bool windowed = false) {
   };
   const Index heads = size("num_attention_heads");
   Heads sizes = {};
+  sizes.heads = heads;
   sizes.keys = width_of_keys(c, size);
   sizes.values = c.rule("values") == "own" ? size("v_head_dim", sizes.keys) : sizes.keys;
   sizes.kv_heads = kv_heads_of(c, heads, [&](Index otherwise) {
@@ -90,6 +91,7 @@ Heads heads_of(const Configuration& c, bool windowed = false) {
 }
 
 void add_heads(CachedLayer& layer, const Heads& heads) {
+  layer.heads = heads.heads;
   layer.parts.insert(layer.parts.begin(),
                      {{"k", heads.kv_heads, heads.keys}, {"v", heads.kv_heads, heads.values}});
 }
@@ -147,7 +149,7 @@ void add_index(CachedLayer& layer, const Configuration& c, Index i) {
 // Multi-head latent attention.
 void add_latent(CachedLayer& layer, const Configuration& c) {
   const Index rope = c.whole("qk_rope_head_dim"), rank = c.positive("kv_lora_rank");
-  const Index heads = c.positive("num_attention_heads");
+  const Index heads = layer.heads = c.positive("num_attention_heads");
   add_row(layer, "latent", rank);
   if (rope > 0) add_row(layer, "rope_key", rope);
   layer.expanded_parts = {{"k", heads, c.positive("qk_nope_head_dim") + rope},
@@ -224,7 +226,7 @@ void add_lightning(CachedLayer& layer, const Configuration& c) {
 // the half of the values that is one token late.
 void add_late_values(CachedLayer& layer, const Configuration& c) {
   const Heads heads = heads_of(c);
-  const Index channels = (c.positive("num_attention_heads") + heads.kv_heads) * heads.keys;
+  const Index channels = (heads.heads + heads.kv_heads) * heads.keys;
   add_once(layer, kConvolutions, channels, c.positive("cca_time0") + c.positive("cca_time1") - 2);
   add_once(layer, kState, static_cast<double>(heads.kv_heads * heads.values / 2));
 }

@@ -16,9 +16,11 @@ struct CostRow {
   std::optional<Costs> costs = {};     ///< of all layers, with their blocks' Canon layers
   bool is_form = false;                ///< another form of the row before, with the same cache
   std::optional<Index> replaced = {};  ///< of `rows_beside`: layers that have the attention
-  std::string source = {};             ///< of a released model: where its sizes stand
+  std::string defaults = {};  ///< the attention, with numbers that are defaults: "mla192+64"
+  std::string source = {};    ///< of a released model: where its sizes stand
 
-  /// The name, with how many layers have the attention if not all do: "mla in 4 of 32 layers".
+  /// The name, of a long pattern its ends, with how many layers have the attention if not all do:
+  /// "mla in 4 of 32 layers".
   std::string label() const;
 };
 
@@ -26,13 +28,22 @@ struct CostRow {
 /// count with their last form. A window limits the keys that are read.
 std::vector<CostRow> cost_rows(const ModelPlan& model, const std::string& name, Index context);
 
+/// The model `own`, also as engines hold it that expand its latents. `known` are its settings;
+/// without them there are no costs.
+std::vector<CostRow> cost_rows(const ModelCache& own, const std::string& name, Index context,
+                               const std::optional<Given>& known = {});
+
+/// Settings of a model with those of its layers that another attention, a value of the setting,
+/// takes over (see for_another_attention): all between latents, none of scores if it has none.
+Given settings_beside(const Given& known, const std::string& attention);
+
 /// The model `own` with another attention, a value of the setting, whose parts take turns in the
 /// layers that are replaced, each window by itself: the heads of all of them, in their windows, by
 /// an attention with KV heads, the layers that read all tokens by another one. States, shared
 /// layers, keys of indexers beside KV heads and values narrower than keys stay. An attention of
-/// latents without numbers has those of the model's; of other defaults there is a note. `known` are
-/// the settings of `own`; without them there are no costs, nor if a layer or a window stays. Throws
-/// SettingError for an attention that does not fit the sizes, and if the model has no heads.
+/// latents has the model's own latents but for the numbers in its word. There are no costs without
+/// `known`, the settings of `own`, nor if a layer or a window stays. Throws SettingError for an
+/// attention that does not fit the sizes, and if the model has no heads.
 std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& attention, Index context,
                                  const std::optional<Given>& known = {});
 

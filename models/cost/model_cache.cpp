@@ -78,6 +78,11 @@ ModelCache ModelCache::of_shard(Index shards) const {
       if (!is_factor(part)) shared = share(shared, shards);
     }
   }
+  const Index all = kv_heads(), counted = one.kv_heads();
+  if (all % shards != 0)
+    one.notes.push_back(std::to_string(all) + (all == 1 ? " KV head is" : " KV heads are") +
+                        " not shared out evenly: " + std::to_string(counted) +
+                        (counted == 1 ? " is" : " are") + " counted on each GPU");
   return one;
 }
 
@@ -135,10 +140,7 @@ ModelCache cache_of(const ModelPlan& model) {
     layer = {std::string(attention.kind().name), cache_parts(attention), attention.window};
     for (Kept& kept : kept_by_block(*model, attention)) layer.parts.push_back(std::move(kept));
   }
-  ModelCache cache{.type = model->attention,
-                   .width = model->dim,
-                   .context = model->context,
-                   .notes = attention_notes(model)};
+  ModelCache cache{.type = model->attention, .width = model->dim, .notes = attention_notes(model)};
   for (Index i = 0; i < model->layers; ++i) cache.layers.push_back(cycle[model->place(i)]);
   return cache;
 }

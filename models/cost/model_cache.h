@@ -54,7 +54,7 @@ struct ModelCache {
   std::vector<CachedLayer> layers = {};
   CacheType unrounded = CacheType::real;     ///< type of the rows of recent tokens
   Index width = 0, heads = 0, head_dim = 0;  ///< of a configuration's attention; 0: it has none
-  Index context = 0;                         ///< positions of the model; 0: not said
+  Index context = 0;                         ///< positions of a configuration; 0: not said
   /// Sentences: each size that the file did not give and what stood in for it, and what else the
   /// reader must know.
   std::vector<std::string> notes = {};
@@ -77,7 +77,8 @@ struct ModelCache {
   ModelCache expanded() const;
   ModelCache with_draft() const;  ///< with the layers of `draft` behind the others
   /// The share of one of `shards` GPUs: heads are shared out, and copied where there are fewer of
-  /// them than GPUs, as is a latent; states are shared out by heads, factors are copied.
+  /// them than GPUs, as is a latent; states are shared out by heads, factors are copied. A note
+  /// says so if GPUs have unequal shares.
   ModelCache of_shard(Index shards) const;
 };
 

@@ -16,9 +16,6 @@ namespace headcount {
 /// train/view/cache_picture.js. A layer that reads another layer's cache has no rows.
 nlohmann::ordered_json cache_layers(const ModelCache& cache, const CacheRounding& rounding);
 
-/// Notes the number type of states and convolutions, if the model of a configuration has any.
-void note_states(ModelCache& cache);
-
 /// What `headcount cost` and the page answer: sentences about the first row, and a table of all.
 struct CostTable {
   std::vector<CostRow> rows = {};    ///< at least one, of caches that fit `rounding`
@@ -30,6 +27,9 @@ struct CostTable {
   CacheRounding rounding = {};
   std::optional<double> memory = {};   ///< bytes of a GPU, for weights and caches
   std::optional<double> weights = {};  ///< bytes of the first row's model, on all GPUs
+
+  double bytes(const ModelCache& cache, Index context) const;  ///< of all sequences
+  double free_memory() const;  ///< bytes of a GPU beside the weights; 0 without `memory`
 
   /// Sentences and the table, at most so wide unless that is 0.
   std::string text(Format format, std::size_t width = 0) const;

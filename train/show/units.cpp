@@ -104,6 +104,8 @@ double memory_named(std::string_view text) {
   const std::size_t end = small.find_first_not_of("0123456789.");
   std::string_view unit = end == small.npos ? "" : std::string_view(small).substr(end);
   if (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (unit.size() == 1 && kUnits.contains(std::string(unit) + "ib"))
+    throw SettingError("`memory` {} may be {}iB or {}B; write one of them", text, text, text);
   double number = 0;
   const auto found = kUnits.find(unit);
   if (parse_number(text.substr(0, end), number) != std::errc() || found == kUnits.end() ||

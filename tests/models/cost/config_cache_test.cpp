@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "models/cost/released_models.h"
+#include "models/cost/model_file.h"
 #include "support/message_of.h"
 
 namespace headcount {
@@ -217,6 +217,18 @@ TEST(ConfigCache, SaysWhatOfAFileIsNotCounted) {
     config.update(json::parse(extra));
     EXPECT_EQ(read_config_cache(config).notes, std::vector<std::string>{note});
   }
+}
+
+TEST(ConfigCache, HasTheQueryHeadsOfEachLayer) {
+  json config = {{"model_type", "mimo_v2_flash"}, {"num_hidden_layers", 2},
+                 {"hidden_size", 4096},           {"num_attention_heads", 64},
+                 {"num_key_value_heads", 4},      {"head_dim", 192},
+                 {"sliding_window", 128},         {"hybrid_layer_pattern", {0, 1}},
+                 {"swa_num_attention_heads", 32}};
+  const ModelCache windows = read_config_cache(config);
+  EXPECT_EQ(windows.layers[0].heads, 64);
+  EXPECT_EQ(windows.layers[1].heads, 32);
+  EXPECT_EQ(released_cache("deepseek-v3").layers[0].heads, 128);
 }
 
 TEST(ConfigCache, TakesAContextWrittenAsAFloatAndLeavesOutOneThatCannotBe) {

@@ -14,7 +14,7 @@
 
 #include "autograd/products/products.h"
 #include "models/cost/config_cache.h"
-#include "models/cost/released_models.h"
+#include "models/cost/model_file.h"
 #include "models/language_model.h"
 #include "nn/attention/costs.h"
 #include "support/message_of.h"
@@ -226,7 +226,7 @@ const std::map<std::string, Number> kPublishedWeights = {
 // ConfigCache compares the caches of most configurations with those of transformers.
 TEST(KnownModels, HaveThePublishedWeightsAndTheCacheOfTheirConfiguration) {
   std::size_t known = 0;
-  for (const ReleasedModel& model : released_models()) {
+  for (const ModelFile& model : released_models()) {
     if (model.settings.is_null()) continue;
     ++known;
     SCOPED_TRACE(model.name);
@@ -363,19 +363,23 @@ TEST(RowsBesideAModel, HaveTheLatentsOfTheModelOrSayWhichTheyHave) {
     EXPECT_EQ(row(model, attention).cache.per_token(), own.per_token());
   }
   EXPECT_EQ(row("deepseek-v3", "mla").name, "mla512+64");
-  EXPECT_TRUE(row("llama-3.1-8b", "mla").cache.notes.front().starts_with("mla192+64, "));
-  EXPECT_TRUE(row("llama-3.1-8b", "mla512+64").cache.notes.empty());
+  EXPECT_EQ(row("llama-3.1-8b", "mla").defaults, "mla192+64");
+  for (const char* attention : {"mla512+64", "mha"})
+    EXPECT_EQ(row("llama-3.1-8b", attention).defaults, "");
 }
 
 TEST(RowsBesideAModel, HaveCostsWhereAllLayersAreThoseOfKnownSettings) {
-  const ReleasedModel& deepseek = released_model("deepseek-v3");
+  const ModelFile& deepseek = released_model("deepseek-v3");
   const ModelCache own = read_config_cache(deepseek.config);
   const Given known(model_settings(), deepseek.settings);
-  const auto rows = rows_beside(own, "mla512+64", 100, known);
-  ASSERT_EQ(rows.size(), 3u);  // as trained, absorbed and merged
-  EXPECT_TRUE(rows.front().costs && rows.back().is_form);
+  for (const char* attention : {"mla512+64", "mla"}) {
+    const auto rows = rows_beside(own, attention, 100, known);
+    ASSERT_EQ(rows.size(), 3u);  // as trained, absorbed and merged
+    EXPECT_TRUE(rows.back().is_form);
+    EXPECT_EQ(rows.front().costs->parameters, kPublishedWeights.at("deepseek-v3")) << attention;
+  }
   EXPECT_FALSE(rows_beside(own, "mha", 100).front().costs);
-  const ReleasedModel& windows = released_model("gpt-oss-20b");
+  const ModelFile& windows = released_model("gpt-oss-20b");
   EXPECT_FALSE(rows_beside(read_config_cache(windows.config), "gqa8", 100,
                            Given(model_settings(), windows.settings))
                    .front()

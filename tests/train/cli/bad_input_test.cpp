@@ -147,6 +147,7 @@ constexpr const char* kCases = R"(
 2 report --from run --out text.txt => --out text.txt is a file
 3 report gone.json => gone.json
 2 cost --attention gqa2 --kv-heads 4 => --kv-heads 4 changes nothing: --attention gqa2
+2 cost --memory 24G => --memory 24G may be 24GiB or 24GB
 2 cost --memory 24q => --memory => 24GiB => h100
 2 cost --preset gpt-5 => --preset is gone => --config gpt-5
 2 cost --as llama => --as goes with --config

@@ -119,7 +119,7 @@ TEST_F(CostCommand, ListsTheAttentionsThatAreAskedFor) {
             (Names{"mla16+4/dsa16+4", "mla16+4/dsa16+4-absorbed", "mla16+4/dsa16+4-merged"}));
   expect_parts(
       call("--layers 2 --dim 64 --heads 4 --context 64 --window 4 --compress 8 --wide").out,
-      {"note: hca: a --window of 4 is shorter than an open block of 8 tokens"});
+      {"note: hca, csa: a --window of 4 is shorter than an open block of 8 tokens"});
 }
 
 TEST_F(CostCommand, TakesTheSizesOfARun) {
@@ -157,6 +157,8 @@ TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
   const json gated = object("--context 16 --from gated");
   EXPECT_EQ(row(gated, "delta"), row(object(sizes), "delta"));
   EXPECT_EQ(row(gated, "gqa"), row(object(sizes + " --gate on"), "gqa"));
+  EXPECT_EQ(row(object("--from latents --attention mla8+4"), "mla8+4").at("params_per_layer"),
+            row(object("--from latents --kv-rank 8"), "mla").at("params_per_layer"));
 }
 
 TEST_F(CostCommand, GivesTheMeanOfLayersThatAreNotAlike) {
@@ -324,6 +326,16 @@ TEST_F(CostCommand, PrintsModelsInEachFormatAndListsThem) {
   EXPECT_EQ(
       object("--config gpt-oss-20b").at("rows").at(0).at("cache_bytes_per_token_after_windows"),
       24'576);
+}
+
+// A note stands once, with all that it is about; the first row needs no name.
+TEST_F(CostCommand, PrintsEachNoteOnce) {
+  expect_parts(text("--config llama --attention gqa8,mqa,mla,dsa --shards 3"),
+               {"\nnote: 8 KV heads are not shared out evenly: 3 are counted on each GPU\n"
+                "note: mqa: 1 KV head is not shared out evenly: 1 is counted on each GPU\n"
+                "note: numbers that are not in a name are this program's defaults: "
+                "mla is mla192+64, dsa is dsa192+64\n"});
+  expect_parts(text("--list"), {"note: gemma-2-9b, gemma-2-27b: "});
 }
 
 // The page holds what its script draws: layers with the bytes of each part, and curves up to the

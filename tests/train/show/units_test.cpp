@@ -24,7 +24,7 @@ TEST(BytesNamed, NeedTheirUnit) {
   EXPECT_EQ(memory_named("H100"), memory_named("h100"));
   EXPECT_EQ(memory_named("a100-80gb"), memory_named("a100"));
   EXPECT_EQ(memory_named("v100-32GB"), 2 * memory_named("v100"));
-  for (const char* const text : {"24", "24G", "24q", "GiB", "0GiB", ""}) {
+  for (const char* const text : {"24", "24q", "GiB", "0GiB", ""}) {
     const std::string error = message_of<SettingError>([&] { memory_named(text); });
     const std::string begin =
         "`memory` must be a number of bytes with its unit, such as 24GiB or 80GB, or a card of "
@@ -32,6 +32,8 @@ TEST(BytesNamed, NeedTheirUnit) {
     EXPECT_TRUE(error.starts_with(begin) && error.ends_with(", is '" + std::string(text) + "'"))
         << error;
   }
+  EXPECT_EQ(message_of<SettingError>([] { memory_named("24G"); }),
+            "`memory` 24G may be 24GiB or 24GB; write one of them");
 }
 
 }  // namespace

@@ -56,16 +56,14 @@ Json text_json(const Corpus& corpus) {
 }
 
 Json model_cost_json(const nlohmann::json& request) {
-  ModelCache own =
+  const ModelCache own =
       read_config_cache(parse_json(request.at("config").get<std::string>(), NonFinite::allowed));
-  note_states(own);
   CostTable cost;
   cost.contexts = {whole_number(request, "context")};
   cost.rounding = CacheType::bf16;
   if (const std::string memory = request.value("memory", ""); !memory.empty())
     cost.memory = memory_named(memory);
-  cost.rows = {{own.type, own}};
-  if (own.has_latents()) cost.rows.push_back({own.type + ", expanded", own.expanded()});
+  cost.rows = cost_rows(own, own.type, cost.contexts.back());
   if (request.contains("kv_heads") && whole_number(request, "kv_heads") != own.kv_heads())
     cost.rows = rows_beside(own, "gqa" + std::to_string(whole_number(request, "kv_heads")),
                             cost.contexts.back());

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace headcount {
+
+/// A model's config.json: a file, or an entry of released_models.json.
+struct ModelFile {
+  std::string name;         ///< "llama-3.1-405b"; of a file its path
+  std::string source = {};  ///< where the sizes of a released model stand; empty: it is a file
+  nlohmann::json config = {};
+  /// Its attention as settings of this program's models; null where nobody has written them down.
+  nlohmann::json settings = {};
+  std::filesystem::path folder = {};  ///< of the file and its weights; empty if there are none
+};
+
+/// All released models that the program knows, in families.
+const std::vector<ModelFile>& released_models();
+/// The released model of that name. Throws DataError that names the nearest.
+const ModelFile& released_model(const std::string& name);
+/// Reads the configuration that `path` names: a file, its folder, "-" for standard input or a
+/// released model. Throws DataError that names what cannot be read.
+ModelFile read_model_file(const std::string& path);
+
+/// Bytes of the weights beside a configuration: of the files that the index of the safetensors
+/// names, else of model.safetensors, else of its parts. None if there are none, or some are
+/// pointers of git-lfs or missing from the index, unless that has their sum. Throws DataError for
+/// files that cannot be read, for parts that are not all there, and for an index that names no
+/// files or files elsewhere.
+std::optional<double> weight_bytes(const std::filesystem::path& folder);
+
+}  // namespace headcount
