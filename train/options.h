@@ -69,7 +69,7 @@ CorpusOptions corpus_options(const Given& given);
 /// contradict each other.
 TrainOptions resolve_training(const Given& given);
 
-/// The settings in a run's config.json, with those that versions of this program did not record
+/// The settings in a run's record, with those that versions of this program did not record
 /// before they could be chosen, and with today's name of a setting that was renamed.
 nlohmann::json recorded_settings(nlohmann::json config);
 

@@ -42,7 +42,7 @@ TEST_F(OwnProgram, TrainsResumesSamplesAndEvaluatesItsAttentionInEveryCacheType)
 
 TEST_F(OwnProgram, TrainsOnItsCorpusWithItsDefaultsAndMarksItsAnswers) {
   const nlohmann::json result = object("train --data letters --letters 3 --steps 4 --out run"),
-                       config = folder_.json("run/config.json");
+                       config = folder_.settings("run");
   EXPECT_EQ(config["letters"], 3) << config;
   EXPECT_EQ(config["context"], 16) << "the corpus's default";
   EXPECT_NEAR(result["answer_baselines"]["commonest"].get<double>(), 1.0 / 3, 1e-9) << result;

@@ -212,10 +212,9 @@ RunOrders read_orders(const CommandLine& line, const Given& given, const Given& 
 // Processes that share the runs take turns: each writes the same files.
 void write_results(const ComparisonResult& result, const fs::path& folder) {
   const FolderLock turn(folder / kRuns, FolderLock::Holders::in_turn);
-  const nlohmann::ordered_json results = comparison_json(result);
-  write_file_durably(folder / kResults, results_text(results));
+  write_file_durably(folder / kResults, results_table(result, Format::json));
   write_file_durably(folder / kReport,
-                     report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
+                     report_page({comparison_part(result, fs::exists(folder / kTrainingPage))}));
 }
 
 // Runs the comparison and writes its results; errors say how to continue.
@@ -362,7 +361,7 @@ const Command kCompareCommand = {
     {{"preset", "start from a named set of settings, which flags override: " + preset_names(),
       true},
      {"config",
-      "start from the settings in this config.json of a run, except its seed, its attention and "
+      "start from the settings in this run.json of a run, except its seed, its attention and "
       "the sizes of that; flags override them",
       true},
      {"out",

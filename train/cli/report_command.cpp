@@ -14,15 +14,15 @@
 namespace headcount {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 namespace {
 
 // Section on the comparison whose results are in `file`.
 ReportPart part_of_results(const std::string& file) {
   const std::string text = read_file(file);
-  return read_json(text, file,
-                   [&](const nlohmann::json&) { return comparison_part(Json::parse(text)); });
+  return read_json(text, file, [&](const nlohmann::json&) {  // keys in the order of the file
+    return comparison_part(read_results(nlohmann::ordered_json::parse(text)));
+  });
 }
 
 int report_command(const Call& call) {

@@ -348,7 +348,7 @@ const Command kTrainCommand = {
     {{"preset", "start from a named set of settings, which flags override: " + preset_names(),
       true},
      {"config",
-      "start from the settings in this config.json of a run; flags override them. With another "
+      "start from the settings in this run.json of a run; flags override them. With another "
       "kind of --attention, what its own attention settled is left out",
       true},
      {"out", "run folder; default runs/DATA-ATTENTION", true},

@@ -12,7 +12,7 @@
 #include "nn/attention/costs.h"
 #include "train/run/loaded.h"
 #include "train/run/lock.h"
-#include "train/run/place.h"
+#include "train/run/record.h"
 
 namespace headcount {
 
@@ -52,7 +52,9 @@ Given read_config(const CommandLine& line, const SettingList& known,
   if (!line.has("config")) return config;
   const std::string path = line.get("config");
   try {
-    config.put(recorded_settings(parse_json(read_file(path))));
+    // A run.json has more than settings.
+    const nlohmann::json file = parse_json(read_file(path));
+    config.put(recorded_settings(file.is_object() ? file.value("settings", file) : file));
     if (config.has("attention") && is_another(config.text("attention")))
       return for_another_attention(config);
   } catch (const Error& error) {
@@ -106,12 +108,13 @@ namespace {
 // Throws UsageError if a comparison trains `run`, which in a sweep holds back text, or if `steps`
 // would make a run of a comparison longer than its others.
 void check_comparison(const std::string& run, const TrainOptions& trained, Index steps) {
-  if (is_there(std::filesystem::path(run) / kUnfinished))
+  const std::string status = read_run_record(run).status;
+  if (!status.empty() && status != RunRecord::kFinished)
     throw UsageError(
         "--resume {}: a comparison has begun this run and goes on with it if its command is "
         "repeated; {}/run.json has that command",
         run, run);
-  if (steps > trained.steps && is_there(std::filesystem::path(run) / kResult))
+  if (steps > trained.steps && !status.empty())
     throw UsageError(
         "--steps {}: the run in {} belongs to a comparison, whose runs have one length; begin a "
         "new run with its weights by headcount train --init {} --data {} --steps {}",

@@ -43,8 +43,6 @@ class Columns {
     measured({}, name + "_ci95",
              [=](Variant v) { return get(v) ? or_null(get(v)->half_width) : Json(); });
   }
-  /// A column for programs only.
-  void data(std::string key, Value value) { always({}, std::move(key), std::move(value)); }
   /// A column whose text does not follow from its value.
   void add(const std::string& heading, std::string key, Text text, Value value,
            bool words = false) {
@@ -61,12 +59,11 @@ const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nul
 // Columns of sizes, which are known before any run, and of how the runs ended.
 void add_sizes(Columns& columns, const ComparisonResult& result) {
   columns.add(
-      "attention", "attention", [](Variant v) { return v.label(); },
-      [](Variant v) { return v.spec; }, true);
-  columns.data("spec", [](Variant v) { return v.spec; });
+      "attention", "spec", [](Variant v) { return v.label(); }, [](Variant v) { return v.spec; },
+      true);
   columns.always(
       "adjusted", "adjusted", [](Variant v) { return v.adjusted; }, 0, true);
-  columns.always("seeds", "runs", [](Variant v) { return v.runs.size(); });
+  columns.always("seeds", "seeds", [](Variant v) { return v.runs.size(); });
   columns.always("params", "params", [](Variant v) { return v.parameters; });
   columns.always(
       "KV B/token at " + std::to_string(result.context), "kv_cache_bytes_per_token",
@@ -164,13 +161,6 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
     columns.measured(
         "+- of text", "paired_difference_text_ci95", [=](Variant v) { return or_null(by_text(v)); },
         4);
-  columns.data("difference_excludes_zero", [](Variant v) {
-    const auto decided = v.difference ? excludes_zero(*v.difference) : std::nullopt;
-    return decided ? Json(*decided) : Json();
-  });
-  columns.data("cost_mean", [](Variant v) { return v.cost ? Json(v.cost->mean) : Json(); });
-  columns.data("cost_ci95",
-               [](Variant v) { return v.cost ? or_null(v.cost->half_width) : Json(); });
   const bool steps = result.question.metric == Metric::steps;
   const auto median_cost = [](Variant v) {
     return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
@@ -187,8 +177,6 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
     return has_verdict(v, result) ? Json(verdict_word(v.verdict, result.question.metric)) : Json();
   };
   columns.always("verdict", "verdict", verdict);
-  columns.data("loss_falls_per_100_steps",
-               [&result](Variant v) { return or_null(fall_at_end(v, result)); });
 }
 
 void add_bits_and_speed(Columns& columns, const ComparisonResult& result) {

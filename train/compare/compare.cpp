@@ -152,7 +152,7 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ro
     for (const RunResult& run : variant.runs) {
       if (!plan.options.roundings.empty())
         evaluate_rounded(chosen.runs[run.seed - 1], plan.options.roundings, plan.corpus, text,
-                         variant.rounded);
+                         variant);
     }
     settings.push_back(chosen.candidate->options);
     seeds = std::max(seeds, chosen.runs.size());

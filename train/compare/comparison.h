@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "autograd/base/real.h"
@@ -83,12 +82,21 @@ struct EvaluationAt {
     io(Presence::known, "answers", s.answers);
   }
 };
-inline constexpr std::pair<const char*, const char*> kEvaluationColumns[] = {
-    {"steps", "step"}, {"losses", "loss"}, {"answers", "answers"}};
-template <>
-inline constexpr ColumnNames kColumns<EvaluationAt> = kEvaluationColumns;
+/// Evaluation of a run's weights through a cache that rounds.
+struct RoundedRun {
+  std::string cache;     ///< "int4", "k=int4+v=int2 rotated": see rounding_name
+  Index characters = 0;  ///< that were evaluated, from the begin of the validation part
+  std::optional<double> validation_loss = {};  ///< none if numbers overflow the cache
+  std::optional<double> answer_accuracy = {};
 
-/// Measurements of one finished training run: one attention, one seed.
+  static void fields(auto& io, auto& s) {
+    io({}, "cache", s.cache, "characters", s.characters, "val_loss", s.validation_loss);
+    io(Presence::known, "answer_accuracy", s.answer_accuracy);
+  }
+};
+
+/// Measurements of one finished training run, one attention and one seed: a row of results.json,
+/// and the result in run.json.
 struct RunResult {
   std::uint64_t seed = 0;
   double validation_loss = 0;  ///< of the validation split, nats per character, or per answer if
@@ -100,14 +108,14 @@ struct RunResult {
   std::vector<LossAt> loss_by_position;         ///< loss by position in the context, as there
   std::vector<double> loss_by_block;            ///< loss by stretch of the text, as there
   std::optional<Index> learned_at;              ///< step at which the run had learned and ended
-  double train_tokens_per_second = 0;     ///< of the steps of its last start; 0 if that had none
-  double machine_seconds = 0;             ///< from start to end, divided by the runs side by side
-  std::string version, machine;           ///< of that start: see ComparisonResult
-  std::vector<Index> curve_steps;         ///< steps of the points of the loss curve
-  std::vector<double> curve_losses;       ///< training loss, mean since the point before
+  double train_tokens_per_second = 0;  ///< of the steps of its last start; 0 if that had none
+  double machine_seconds = 0;          ///< from start to end, divided by the runs side by side
+  std::string version, machine;        ///< of that start; in results.json none if the comparison's
+  std::vector<Index> curve_steps;      ///< steps of the points of the loss curve
+  std::vector<double> curve_losses;    ///< training loss, mean since the point before
   std::vector<EvaluationAt> evaluations;  ///< on the way and at the end, in the order of steps
+  std::vector<RoundedRun> rounded;        ///< in the order of VariantResult::rounded
 
-  /// Without version and machine, which are those of the run's record.
   static void fields(auto& io, auto& s) {
     io({}, "seed", s.seed, "train_tokens_per_second", s.train_tokens_per_second, "machine_seconds",
        s.machine_seconds, "curve_steps", s.curve_steps, "curve_losses", s.curve_losses);
@@ -115,7 +123,8 @@ struct RunResult {
     io(Presence::known, "learned_at", s.learned_at, "evaluations", s.evaluations, "tuning_loss",
        s.tuning_loss, "answer_accuracy", s.answer_accuracy, "answers_by_distance",
        s.answers_by_distance, "answers_by_direction", s.answers_by_direction, "loss_by_position",
-       s.loss_by_position, "loss_by_block", s.loss_by_block);
+       s.loss_by_position, "loss_by_block", s.loss_by_block, "rounded", s.rounded, "version",
+       s.version, "machine", s.machine);
   }
 };
 
@@ -132,31 +141,15 @@ struct SweptValue {
   }
 };
 
-/// Evaluation of one run through a cache that rounds.
-struct RoundedRun {
-  std::uint64_t seed = 0;
-  std::optional<double> loss;  ///< nats per character; none if numbers overflow the cache
-  std::optional<double> answer_accuracy;
-
-  static void fields(auto& io, auto& s) {
-    io({}, "seed", s.seed, "loss", s.loss, "answer_accuracy", s.answer_accuracy);
-  }
-};
-inline constexpr std::pair<const char*, const char*> kRoundedColumns[] = {
-    {"seeds", "seed"}, {"val_losses", "loss"}, {"answer_accuracies", "answer_accuracy"}};
-template <>
-inline constexpr ColumnNames kColumns<RoundedRun> = kRoundedColumns;
-/// The runs of an attention with one way of rounding.
+/// A cache that rounds, through which the runs of an attention are evaluated again.
 struct RoundedCache {
-  std::string cache;  ///< "int4", "k=int4+v=int2 rotated"
+  std::string cache;  ///< name in RunResult::rounded
   double cache_bytes_per_token = 0;
-  std::vector<RoundedRun> runs = {};
   nlohmann::ordered_json layers = {};  ///< as VariantResult::cache, without recent tokens
 
   static void fields(auto& io, auto& s) {
-    io({}, "cache", s.cache, "kv_cache_bytes_per_token", s.cache_bytes_per_token);
-    io.beside(s.runs);
-    io({}, "layers", s.layers);
+    io({}, "cache", s.cache, "kv_cache_bytes_per_token", s.cache_bytes_per_token, "layers",
+       s.layers);
   }
 };
 
@@ -200,13 +193,12 @@ struct VariantResult {
   /// Median over the runs of the comparison's version and machine; none without such a run.
   std::optional<double> train_tokens_per_second;
 
-  /// Without runs, estimates and verdict: see comparison_json.
+  /// Without estimates and verdict, which summarize computes: see comparison_json.
   static void fields(auto& io, auto& s) {
-    io(Presence::column, "spec", s.spec, "adjusted", s.adjusted, "params", s.parameters,
-       "kv_cache_bytes_per_token", s.cache_bytes_per_token, "train_tokens_per_second",
-       s.train_tokens_per_second);
-    io({}, "costs", s.costs, "failures", s.failures, "diverged", s.diverged, "sweep", s.swept,
-       "cache", s.cache, "notes", s.notes, "no_reading", s.no_reading, "reading", s.reading);
+    io(Presence::required, "spec", s.spec, "adjusted", s.adjusted, "params", s.parameters,
+       "kv_cache_bytes_per_token", s.cache_bytes_per_token, "runs", s.runs);
+    io({}, "failures", s.failures, "diverged", s.diverged, "sweep", s.swept, "cache", s.cache,
+       "notes", s.notes, "no_reading", s.no_reading, "reading", s.reading);
     io(Presence::known, "rounded", s.rounded);
   }
 };
@@ -244,17 +236,17 @@ struct ComparisonResult {
   std::vector<VariantResult> variants;       ///< in the order given
   nlohmann::ordered_json passage;            ///< on which the report shows attention: see shown
 
-  /// Without question, verdict and variants: see comparison_json.
+  /// Without question and verdict: see comparison_json.
   static void fields(auto& io, auto& s) {
-    io(Presence::required, "data", s.data, "data_sha256", s.data_sha256, "seeds", s.seeds,
-       "common_seeds", s.common_seeds, "match", s.match, "command", s.command, "config", s.config,
-       "machine", s.machine, "version", s.version, "machine_hours", s.hours);
-    io({}, "context", s.context, "steps", s.steps, "too_long_warmup", s.too_long_warmup,
-       "longest_story", s.longest_story, "evaluated_characters", s.evaluated_characters,
-       "rounded_characters", s.rounded_characters, "only_answers", s.only_answers,
-       "entropy_per_character", s.entropy_per_character, "answer_baselines", s.baselines,
-       "baseline_loss", s.baseline_loss, "sweep", s.sweep, "failed_runs", s.failed_runs,
-       "diverged_runs", s.diverged_runs, "passage", s.passage);
+    io(Presence::required, "data", s.data, "data_sha256", s.data_sha256, "context", s.context,
+       "steps", s.steps, "seeds", s.seeds, "match", s.match, "sweep", s.sweep, "command", s.command,
+       "config", s.config, "machine", s.machine, "version", s.version, "machine_hours", s.hours,
+       "variants", s.variants);
+    io({}, "too_long_warmup", s.too_long_warmup, "longest_story", s.longest_story,
+       "evaluated_characters", s.evaluated_characters, "rounded_characters", s.rounded_characters,
+       "only_answers", s.only_answers, "entropy_per_character", s.entropy_per_character,
+       "answer_baselines", s.baselines, "baseline_loss", s.baseline_loss, "failed_runs",
+       s.failed_runs, "diverged_runs", s.diverged_runs, "passage", s.passage);
   }
 };
 

@@ -27,7 +27,7 @@ class RunWatcher {
 
 /// Queue of a comparison's runs: their folders, so that any number of processes on any machines
 /// that see the folders can share the runs. A run is under way while a process holds the lock of
-/// its folder, and has ended once the folder has result.json or failed.json. A process that dies
+/// its folder, and has ended once its run.json has a result or a failure. A process that dies
 /// loses its locks, and another one resumes its runs from their checkpoints, to the same bits.
 /// The folders' locks must work; without them, one process at a time may train the runs.
 class RunQueue {

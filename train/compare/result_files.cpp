@@ -20,16 +20,16 @@ using nlohmann::json;
 
 namespace {
 
-fs::path result_file(const RunPlan& run) { return run.folder / kResult; }
-fs::path unfinished_file(const RunPlan& run) { return run.folder / kUnfinished; }
-fs::path failure_file(const RunPlan& run) { return run.folder / kFailed; }
+json basis_of(const RunRecord& record) {
+  return {{"data_sha256", record.data_sha256}, {"tuning_characters", record.tuning_characters}};
+}
 
 // Returns true if runs that differ in a setting are equal: how files are named and read, whose
 // contents the basis has, and when a run is saved, and evaluated unless that `may_end_it`.
 bool is_no_part_of_identity(const std::string& name, bool may_end_it) {
   if (name == "eval-every") return !may_end_it;
-  return name == "data" || name == "validation" || name == "newlines" || name == "init" ||
-         name == "checkpoint-every" || name == "keep";
+  return name == "data" || name == "validation" || name == "init" || name == "checkpoint-every" ||
+         name == "keep";
 }
 
 // The value of a setting in a list of settings; null if it is not in the list.
@@ -47,12 +47,9 @@ std::string difference(const Setting& setting, const json& had, const json& now)
 
 // What differs between `run` on this basis and `had`, the record of a run in its folder: "with
 // width 64, not 32". Empty if nothing does.
-std::string difference(const RunPlan& run, const json& had, const json& basis) {
-  for (const auto& [key, value] : basis.items()) {
-    if (had.at(key) != value) return "on another text";
-  }
-  const json& settings = had.at("settings");
-  const json now = to_json(run.options);
+std::string difference(const RunPlan& run, const RunRecord& had, const json& basis) {
+  if (basis != basis_of(had)) return "on another text";
+  const json settings = had.settings, now = to_json(run.options);
   for (const Setting& setting : training_settings()) {
     if (is_no_part_of_identity(setting.name, run.options.stops_when_learned())) continue;
     if (const std::string text = difference(setting, settings, now); !text.empty()) return text;
@@ -105,7 +102,7 @@ void require_same_comparison(const fs::path& folder, const ComparisonResult& com
   if (!is_there(file)) return;
   ComparisonResult had;
   try {
-    had = read_json(read_file(file), file.string() + " is damaged",
+    had = read_json(read_file(file), file.string() + " cannot be read",
                     [](const json& results) { return read_results(results); });
   } catch (const DataError& error) {
     throw DataError("{}; remove it, or add `force` to train all runs again", error.what());
@@ -118,131 +115,120 @@ void require_same_comparison(const fs::path& folder, const ComparisonResult& com
 }
 
 json run_basis(const Corpus& corpus) {
-  // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
-  // Characters for tuning are the first; earlier versions, which took the last, recorded a number.
-  const std::size_t tuning = corpus.tuning.tokens.size();
-  return {{"data_sha256", corpus.sha256 + (corpus.newlines_replaced ? ", unix" : "")},
-          {"train_characters", corpus.train.tokens.size()},
-          {"tuning_characters", tuning == 0 ? json(0) : json({0, tuning})}};
+  RunRecord of_corpus;
+  of_corpus.data_sha256 = corpus.sha256;
+  of_corpus.tuning_characters = std::ssize(corpus.tuning.tokens);
+  return basis_of(of_corpus);
 }
 
-void write_run_result(const RunPlan& run, const RunResult& r, const json& basis,
-                      const std::string& sharing) {
-  // Stores the settings too, because config.json beside it may belong to another run by now.
-  json result = json_of(r);
-  result["settings"] = to_json(run.options);
-  result["sharing"] = sharing;
-  result.update(basis);
-  write_file_durably(result_file(run), result.dump(2) + "\n");
-  erase(unfinished_file(run));
-  erase(failure_file(run));
+void write_run_result(const RunPlan& run, const RunResult& result) {
+  RunRecord record = read_run_record(run.folder);
+  record.status = RunRecord::kFinished;
+  record.machine_seconds.reset();
+  record.result = json_of(result);
+  write_run_record(run.folder, std::move(record));
 }
-
-namespace {
-
-// Result of `run` in its folder; none if the run has not finished.
-std::optional<RunResult> read_run_result(const RunPlan& run, const json& basis) {
-  if (!is_there(result_file(run))) return std::nullopt;
-  RunResult r;
-  std::string other, sharing;
-  try {
-    read_json(read_file(result_file(run)), result_file(run).string() + " is damaged",
-              [&](const json& result) {
-                other = difference(run, result, basis);
-                if (!other.empty()) return;
-                read_from(result, r);
-                sharing = result.at("sharing");
-              });
-    r.seed = run.options.seed;
-    // The speed is that of the last start that trained steps; a start at the last step trains none.
-    for (const RunStart& start : read_run_record(run.folder).starts) {
-      if (start.from_step >= run.options.steps && start.from_step > 0) continue;
-      r.version = start.version;
-      r.machine = start.machine + "; " + sharing;
-    }
-  } catch (const DataError& error) {
-    throw DataError("{}; remove {} to train that run again", error.what(), run.folder.string());
-  }
-  if (!other.empty()) throw OtherRunError("{} holds a finished run {}", run.folder.string(), other);
-  return r;
-}
-
-// Identity of a run that has not finished: an equal one resumes to the same bits, or fails alike.
-json identity_of(const RunPlan& run, const json& basis) {
-  json settings = to_json(run.options);
-  std::erase_if(settings.get_ref<json::object_t&>(), [&](const auto& setting) {
-    return is_no_part_of_identity(setting.first, run.options.stops_when_learned());
-  });
-  return {{"settings", settings}, {"basis", basis}, {"version", version_text()}};
-}
-
-void write_record(const fs::path& file, json identity, const char* key, const json& value) {
-  identity[key] = value;
-  write_file_durably(file, identity.dump(2) + "\n");
-}
-
-// Value of `key` in the record in `file`, as `parse` reads it; none if the file is absent or
-// damaged, or if its identity differs from `identity`.
-template <class Parse>
-auto read_record(const fs::path& file, const json& identity, const char* key, const Parse& parse)
-    -> std::optional<decltype(parse(json()))> {
-  if (!is_there(file)) return std::nullopt;
-  try {
-    json object = parse_json(read_file(file));
-    const json value = object.value(key, json());
-    object.erase(key);
-    if (object == identity && !value.is_null()) return parse(value);
-  } catch (const DataError&) {
-  } catch (const json::exception&) {
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 void write_run_failure(const RunPlan& run, const RunStatus& status, const json& basis) {
   try {
-    write_record(failure_file(run), identity_of(run, basis), "outcome",
-                 {{"failure", status.failure}, {"diverged", status.diverged}});
-  } catch (const WriteError&) {
+    RunRecord record = read_run_record(run.folder);
+    if (record.status != RunRecord::kUnfinished || !difference(run, record, basis).empty()) return;
+    record.status = status.diverged ? RunRecord::kDiverged : RunRecord::kFailed;
+    record.failure = status.failure;
+    write_run_record(run.folder, std::move(record));
+  } catch (const Error&) {
     return;
   }
 }
 
+namespace {
+
+// How the run of this record ended, by its result.
+RunStatus finished(const RunPlan& run, const RunRecord& record) {
+  RunStatus status{true, RunResult(), "", false};
+  try {
+    read_from(record.result, *status.result);
+  } catch (const Error& error) {
+    throw DataError("{} is damaged: {}", (run.folder / kRecord).string(), error.what());
+  }
+  status.result->rounded.clear();  // evaluate_rounded adds those that are asked for
+  return status;
+}
+
+}  // namespace
+
 std::optional<RunStatus> read_run_status(const RunPlan& run, const json& basis) {
-  if (auto result = read_run_result(run, basis))
-    return RunStatus{true, std::move(result), "", false};
-  return read_record(
-      failure_file(run), identity_of(run, basis), "outcome", [](const json& outcome) {
-        return RunStatus{true, std::nullopt, outcome.at("failure"), outcome.at("diverged")};
-      });
+  if (!is_there(run.folder / kRecord)) return std::nullopt;
+  try {
+    const RunRecord record = read_run_record(run.folder);
+    if (record.version.empty() && !record.starts.empty())
+      throw OtherRunError("{} holds a run of {}, whose results this version does not read",
+                          run.folder.string(), record.starts.back().version);
+    const std::string other = difference(run, record, basis);
+    if (record.status == RunRecord::kFinished) {
+      if (other.empty()) return finished(run, record);
+      throw OtherRunError("{} holds a finished run {}", run.folder.string(), other);
+    }
+    if (record.failure.empty() || !other.empty() || record.version != version_text())
+      return std::nullopt;
+    return RunStatus{true, std::nullopt, record.failure, record.status == RunRecord::kDiverged};
+  } catch (const OtherRunError&) {
+    throw;
+  } catch (const DataError& error) {
+    throw DataError("{}; remove {} to train that run again", error.what(), run.folder.string());
+  }
 }
 
 void forget_run(const RunPlan& run) {
-  for (const fs::path& file : {result_file(run), failure_file(run), unfinished_file(run)})
-    erase(file);
+  try {
+    RunRecord record = read_run_record(run.folder);
+    record.status.clear();
+    record.machine_seconds.reset();
+    record.failure.clear();
+    record.result.clear();
+    write_run_record(run.folder, std::move(record));
+  } catch (const DataError&) {  // nothing that could be taken for a result
+  }
 }
 
-void forget_failure(const RunPlan& run) { erase(failure_file(run)); }
+void forget_failure(const RunPlan& run) {
+  try {
+    const FolderLock lock(run.folder);
+    RunRecord record = read_run_record(run.folder);
+    if (record.status != RunRecord::kFailed) return;
+    record.status = RunRecord::kUnfinished;
+    record.failure.clear();
+    write_run_record(run.folder, std::move(record));
+  } catch (const LockedError&) {
+    return;
+  }
+}
 
 void write_unfinished(const RunPlan& run, double machine_seconds, const json& basis) {
-  write_record(unfinished_file(run), identity_of(run, basis), "spent",
-               {{"machine_seconds", machine_seconds}});
+  RunRecord record = read_run_record(run.folder);
+  record.tuning_characters = basis.at("tuning_characters");
+  record.status = RunRecord::kUnfinished;
+  record.machine_seconds = machine_seconds;
+  write_run_record(run.folder, std::move(record));
 }
 
 std::optional<double> read_unfinished(const RunPlan& run, const json& basis) {
-  return read_record(unfinished_file(run), identity_of(run, basis), "spent",
-                     [](const json& spent) { return spent.at("machine_seconds").get<double>(); });
+  try {
+    const RunRecord record = read_run_record(run.folder);
+    if (record.status == RunRecord::kUnfinished && record.version == version_text() &&
+        difference(run, record, basis).empty())
+      return record.machine_seconds;
+  } catch (const DataError&) {  // no run, or one that is damaged
+  }
+  return std::nullopt;
 }
 
 void require_same_run(const RunPlan& run, const json& basis) {
   std::string other;
   try {
-    json had = parse_json(read_file(unfinished_file(run)));
-    had.update(had.at("basis"));
-    other = difference(run, had, basis);
-  } catch (const DataError&) {  // not written yet, or finished by now
-  } catch (const json::exception&) {
+    const RunRecord record = read_run_record(run.folder);
+    if (record.status == RunRecord::kUnfinished) other = difference(run, record, basis);
+  } catch (const DataError&) {  // not written yet
   }
   if (!other.empty())
     throw OtherRunError("{} is in use by another process for a run {}", run.folder.string(), other);

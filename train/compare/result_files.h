@@ -6,9 +6,8 @@
 #include "autograd/base/error.h"
 #include "train/compare/runner.h"
 
-/// Files by which the processes of a comparison tell each other about a run: result.json, its
-/// measurements, once it has finished; unfinished.json until then; failed.json, why it has no
-/// result. All functions take the `basis` of the run: see run_basis.
+/// How the processes of a comparison tell each other about a run: by the status, the result or the
+/// failure in its run.json. All functions take the `basis` of the run: see run_basis.
 
 namespace headcount {
 
@@ -28,37 +27,35 @@ void require_same_comparison(const std::filesystem::path& folder,
                              const ComparisonResult& comparison,
                              const std::vector<AttentionSpec>& specs);
 
-/// What results depend on besides settings: text, and how much of it is for training and tuning.
+/// What results depend on besides settings: the text, and how much of it is held back for tuning.
 nlohmann::json run_basis(const Corpus& corpus);
 
-/// Writes result.json of a finished run and removes unfinished.json and failed.json. `sharing` says
-/// how the machine was shared. Throws WriteError.
-void write_run_result(const RunPlan& run, const RunResult& result, const nlohmann::json& basis,
-                      const std::string& sharing);
+/// Records the result of a finished run. Throws WriteError.
+void write_run_result(const RunPlan& run, const RunResult& result);
 
-/// Writes failed.json. Does not throw: a folder that cannot be written is one reason why runs fail,
-/// and another process then finds out by itself.
+/// Records how a run that has begun ended without a result. Does not throw: a folder that cannot be
+/// written is one reason why runs fail, and another process then finds out by itself.
 void write_run_failure(const RunPlan& run, const RunStatus& status, const nlohmann::json& basis);
 
-/// How `run` ended, by its result.json or by a failed.json of this version of the program; none if
-/// it has not ended. Throws OtherRunError if the folder holds a finished run of other settings or
-/// another basis, and DataError, naming the file, if the file is damaged.
+/// How `run` ended, with a result or with a failure of this version of the program; none if it has
+/// not ended. Throws OtherRunError if the folder holds a finished run of other settings or another
+/// basis, or any run of an earlier version, and DataError, naming the file, if it is damaged.
 std::optional<RunStatus> read_run_status(const RunPlan& run, const nlohmann::json& basis);
 
 /// Erases what earlier comparisons recorded of `run`: a result, a failure, or time taken. Throws
 /// WriteError.
 void forget_run(const RunPlan& run);
-/// Erases failed.json. Throws WriteError.
+/// Makes a failed run unfinished again, unless another process has begun to. Throws WriteError.
 void forget_failure(const RunPlan& run);
 
-/// Writes unfinished.json of a run without a result yet: its identity and the time taken up to its
-/// newest checkpoint, RunResult::machine_seconds. Throws WriteError.
+/// Records that a run which has begun has no result yet, and the time taken up to its newest
+/// checkpoint, RunResult::machine_seconds. Throws WriteError, DataError.
 void write_unfinished(const RunPlan& run, double machine_seconds, const nlohmann::json& basis);
-/// Seconds in unfinished.json, so that the run can resume; none unless an earlier comparison by
+/// The seconds of an unfinished run, so that it can resume; none unless an earlier comparison by
 /// this version left `run` with these settings and this basis.
 std::optional<double> read_unfinished(const RunPlan& run, const nlohmann::json& basis);
-/// Throws OtherRunError if unfinished.json, which the process that holds the folder's lock has
-/// written, is of a run with other settings or another basis.
+/// Throws OtherRunError if the process that holds the folder's lock trains a run with other
+/// settings or another basis.
 void require_same_run(const RunPlan& run, const nlohmann::json& basis);
 
 }  // namespace headcount

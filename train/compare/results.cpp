@@ -42,7 +42,10 @@ std::vector<double> over_runs(const VariantResult& variant, std::span<const std:
 
 // Returns true if another program or machine trained the run, so that its speed cannot be compared.
 bool foreign(const RunResult& run, const ComparisonResult& result) {
-  return run.version != result.version || run.machine != result.machine;
+  const auto differs = [](const std::string& own, const std::string& of_all) {
+    return !own.empty() && own != of_all;
+  };
+  return differs(run.version, result.version) || differs(run.machine, result.machine);
 }
 
 // Fills in costs and differences of `v` against the reference.
@@ -134,12 +137,12 @@ std::vector<std::string> notes(const ComparisonResult& result) {
 }
 
 std::string results_table(const ComparisonResult& result, Format format, std::size_t width) {
-  if (format == Format::json) return results_text(comparison_json(result));
-  if (format == Format::csv) return comparison_csv(result);
-  std::vector<std::string_view> keys = {"attention", "params", "kv_cache_bytes_per_token"};
+  if (format == Format::json) return comparison_json(result).dump() + "\n";
+  if (format == Format::csv) return csv_table(comparison_columns(result), result.variants);
+  std::vector<std::string_view> keys = {"spec", "params", "kv_cache_bytes_per_token"};
   const std::size_t seeds = result.seeds.size();
   if (std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; }))
-    keys.push_back("runs");
+    keys.push_back("seeds");
   if (result.question.metric == Metric::steps) {
     keys.push_back("steps_to_learn_median");
   } else {

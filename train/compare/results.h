@@ -33,18 +33,13 @@ std::string results_table(const ComparisonResult& result, Format format = Format
 /// results_table for people followed by all notes, one a line.
 std::string comparison_table(const ComparisonResult& result, Format format = Format::text,
                              std::size_t width = 0);
-/// CSV with one row per attention and a header of column names.
-std::string comparison_csv(const ComparisonResult& result);
 
-/// results.json: everything about a comparison, as reports show it. Intervals are half widths, null
-/// if there is none; the difference of the reference is null. Attention weights and the losses of
-/// the passage have four decimals.
+/// results.json: everything about a comparison, as reports show it, with a row for each run.
+/// Intervals are half widths, null if there is none; the difference of the reference is null.
+/// Attention weights and the losses of the passage have four decimals.
 nlohmann::ordered_json comparison_json(const ComparisonResult& result);
-/// Text of the file results.json, with its newline: arrays of numbers have one line each.
-std::string results_text(const nlohmann::ordered_json& json);
-/// What comparison_json wrote, also by earlier versions, whose files lack loss curves, answers by
-/// distance, caches and the passage. comparison_json of the result returns `json`. Throws DataError
-/// if `json` is none of a comparison.
+/// The comparison that comparison_json wrote, summarized again from its runs. Throws DataError if
+/// `json` is none of a comparison, or of an earlier version.
 ComparisonResult read_results(const nlohmann::ordered_json& json);
 
 }  // namespace headcount

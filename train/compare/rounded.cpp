@@ -2,23 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "autograd/base/files.h"
-#include "autograd/base/json.h"
-#include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
-#include "models/checkpoint/durable.h"
 #include "models/cost/cost.h"
 #include "train/evaluation.h"
 #include "train/interrupt.h"
 #include "train/options.h"
 #include "train/run/loaded.h"
 #include "train/run/lock.h"
-#include "train/run/place.h"
 #include "train/run/provenance.h"
+#include "train/run/record.h"
 #include "train/show/cache_cost.h"
 #include "train/show/table.h"
 #include "train/show/units.h"
@@ -38,55 +33,33 @@ bool fits(const ModelPlan& model, const CacheRounding& rounding) {
   }
 }
 
-// The evaluations of a run through rounded caches in its file, by the name of the rounding. The
-// folder is locked, so that processes that share the runs evaluate each in turn.
-class SavedEvaluations {
- public:
-  // Reads those of the run's weights on a text of so many tokens, by this version of the program;
-  // a file of others, or a damaged one, will be replaced.
-  SavedEvaluations(const RunPlan& run, Index tokens)
-      : lock_(run.folder, FolderLock::Holders::in_turn),
-        file_(run.folder / kRounded),
-        of_({{"version", version_text()},
-             {"result", sha256_hex(read_bytes(run.folder / kResult))},
-             {"tokens", tokens}}) {
-    if (!is_there(file_)) return;
-    try {
-      const nlohmann::json saved = parse_json(read_file(file_));
-      if (saved.at("of") == of_) roundings_ = saved.at("roundings").get<decltype(roundings_)>();
-    } catch (const nlohmann::json::exception&) {
-    } catch (const DataError&) {
-    }
+// Evaluates `model` on `text` through a cache that rounds.
+RoundedRun evaluated(const LanguageModel& model, const CacheRounding& rounding,
+                     const Corpus& corpus, const TextPart& text) {
+  if (interrupted()) throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
+  RoundedRun run{.cache = rounding_name(rounding), .characters = std::ssize(text.tokens)};
+  try {
+    const Evaluation result =
+        evaluate(model, text.tokens, {.marks = corpus.marks(text), .rounding = rounding});
+    run.validation_loss = result.loss;
+    run.answer_accuracy = result.answer_accuracy;
+  } catch (const NonFiniteError&) {  // its numbers overflow the cache
   }
-  // The figures with that name, which `evaluate` makes if there are none.
-  template <class Evaluate>
-  const std::vector<double>& get(const std::string& name, const Evaluate& evaluate) {
-    const auto [at, is_new] = roundings_.try_emplace(name);
-    if (is_new) {
-      at->second = evaluate();
-      write_file_durably(file_,
-                         nlohmann::json({{"of", of_}, {"roundings", roundings_}}).dump(2) + '\n');
-    }
-    return at->second;
-  }
-
- private:
-  FolderLock lock_;
-  std::filesystem::path file_;
-  nlohmann::json of_;
-  std::map<std::string, std::vector<double>> roundings_;
-};
+  return run;
+}
 
 // A row of the table.
 struct RoundedRow {
   const VariantResult& variant;
   const RoundedCache& cache;
 
-  // Mean over the runs of a figure, or of its difference from the run's own without rounding.
+  // Mean over the runs of a figure.
   std::optional<Estimate> mean(std::optional<double> (*figure)(const RoundedRun&)) const {
     std::vector<double> values;
-    for (const RoundedRun& run : cache.runs) {
-      if (const auto value = figure(run)) values.push_back(*value);
+    for (const RunResult& run : variant.runs) {
+      const auto through = std::ranges::find(run.rounded, cache.cache, &RoundedRun::cache);
+      if (through == run.rounded.end()) continue;
+      if (const auto value = figure(*through)) values.push_back(*value);
     }
     return values.empty() ? std::nullopt : std::optional(estimate(values));
   }
@@ -158,34 +131,34 @@ void require_roundings(const std::vector<CacheRounding>& roundings,
 }
 
 void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roundings,
-                      const Corpus& corpus, const TextPart& text,
-                      std::vector<RoundedCache>& rounded) {
+                      const Corpus& corpus, const TextPart& text, VariantResult& variant) {
   const LoadedRun loaded = load_run(run.folder.string());
   const ModelPlan& plan = loaded.model->plan();
-  SavedEvaluations saved(run, std::ssize(text.tokens));
-  std::size_t next = 0;
+  // Processes that share the runs evaluate each in turn.
+  const FolderLock lock(run.folder, FolderLock::Holders::in_turn);
+  RunRecord record = read_run_record(run.folder);
+  RunResult saved;
+  read_from(record.result, saved);
+  if (record.version != version_text()) saved.rounded.clear();
+  RunResult& result = *std::ranges::find(variant.runs, run.options.seed, &RunResult::seed);
   for (const CacheRounding& rounding : roundings) {
     if (!fits(plan, rounding)) continue;
     const std::string name = rounding_name(rounding);
-    if (next == rounded.size())
-      rounded.push_back({.cache = name,
-                         .cache_bytes_per_token = kv_cache_bytes_per_token(plan, rounding),
-                         .layers = cache_layers(cache_of(plan), rounding)});
-    const std::vector<double>& figures = saved.get(name, [&]() -> std::vector<double> {
-      if (interrupted()) throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
-      try {
-        const Evaluation result = evaluate(*loaded.model, text.tokens,
-                                           {.marks = corpus.marks(text), .rounding = rounding});
-        if (!result.answer_accuracy) return {result.loss};
-        return {result.loss, *result.answer_accuracy};
-      } catch (const NonFiniteError&) {
-        return {};
-      }
-    });
-    RoundedRun& of_run = rounded[next++].runs.emplace_back();
-    of_run.seed = run.options.seed;
-    if (!figures.empty()) of_run.loss = figures.front();
-    if (figures.size() > 1) of_run.answer_accuracy = figures[1];
+    const auto is_it = [&](const RoundedRun& of) {
+      return of.cache == name && of.characters == std::ssize(text.tokens);
+    };
+    auto found = std::ranges::find_if(saved.rounded, is_it);
+    if (found == saved.rounded.end()) {
+      saved.rounded.push_back(evaluated(*loaded.model, rounding, corpus, text));
+      found = std::prev(saved.rounded.end());
+      record.result["rounded"] = json_of(saved.rounded);
+      write_run_record(run.folder, record);
+    }
+    result.rounded.push_back(*found);
+    if (std::ranges::find(variant.rounded, name, &RoundedCache::cache) == variant.rounded.end())
+      variant.rounded.push_back({.cache = name,
+                                 .cache_bytes_per_token = kv_cache_bytes_per_token(plan, rounding),
+                                 .layers = cache_layers(cache_of(plan), rounding)});
   }
 }
 
@@ -196,7 +169,7 @@ std::string rounded_table(const ComparisonResult& result, Format format) {
   }
   if (rows.empty()) return "";
   using Row = const RoundedRow&;
-  const auto loss = [](const RoundedRun& run) { return run.loss; };
+  const auto loss = [](const RoundedRun& run) { return run.validation_loss; };
   const auto answers = [](const RoundedRun& run) { return run.answer_accuracy; };
   std::vector<Column<RoundedRow>> columns = {
       {"attention", "", [](Row row) { return row.variant.spec; }, {}, true},

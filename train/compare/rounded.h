@@ -20,13 +20,12 @@ std::string rounding_name(const CacheRounding& rounding);
 /// Throws the error of `roundings` that fit none of `models`.
 void require_roundings(const std::vector<CacheRounding>& roundings,
                        const std::vector<ModelPlan>& models);
-/// Evaluates the weights of a finished run on `text`, a part of `corpus`, with each rounding, and
-/// adds the run's figures to those of `rounded`, which has an element for each rounding that the
-/// model's rows fit. Saves each evaluation in the run's folder, where a later call of this version
-/// finds it. Throws InterruptedError, DataError, WriteError.
+/// Evaluates the weights of a finished run of `variant` on `text`, a part of `corpus`, with each
+/// rounding that the model's rows fit, and adds the figures to the run's row and the caches to the
+/// variant. Keeps each evaluation in run.json, where a later call of this version finds it. Throws
+/// InterruptedError, DataError, WriteError.
 void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roundings,
-                      const Corpus& corpus, const TextPart& text,
-                      std::vector<RoundedCache>& rounded);
+                      const Corpus& corpus, const TextPart& text, VariantResult& variant);
 /// Table with a row for each attention and rounding; empty if there is none.
 std::string rounded_table(const ComparisonResult& result, Format format);
 

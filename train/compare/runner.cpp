@@ -150,7 +150,7 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
   result.machine_seconds = clock.machine_seconds();
   result.version = version_text();
   result.machine = machine_text() + "; " + workers.text();
-  write_run_result(run, result, basis, workers.text());
+  write_run_result(run, result);
   return result;
 }
 

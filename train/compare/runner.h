@@ -41,8 +41,8 @@ struct Workers {
   std::string text() const;
 };
 
-/// Trains a run in its folder, which `lock` locks, as `headcount train` would, and writes
-/// result.json when it has finished. The run resumes from its newest checkpoint, to the same bits,
+/// Trains a run in its folder, which `lock` locks, as `headcount train` would, and records its
+/// result when it has finished. The run resumes from its newest checkpoint, to the same bits,
 /// if an earlier process left it unfinished and program, settings and text are still the same;
 /// otherwise it begins anew. Checkpoints are saved as `checkpoint-every` says, or every five
 /// minutes. `basis` is that of `corpus`: see run_basis. Throws what train_to_end, RunFolder and

@@ -282,12 +282,12 @@ std::vector<AtTolerance> sensitivity(const ComparisonResult& result) {
   const Judge judge(question.metric, question.seeds);
   std::vector<AtTolerance> all;
   for (const double percent : {0.5, 1.0, 1.5, 2.0}) {
-    AtTolerance& at = all.emplace_back(AtTolerance{percent, percent / kPercent * *loss, {}, {}});
+    AtTolerance& at = all.emplace_back(AtTolerance{percent, {}});
+    const double limit = percent / kPercent * *loss;
     for (const VariantResult& variant : result.variants) {
-      if (!has_verdict(variant, result)) continue;
-      const Verdict word = judge.verdict(deciding_costs(variant, than), at.tolerance);
-      if (word == Verdict::enough) at.enough.push_back(variant.spec);
-      if (word == Verdict::not_enough) at.not_enough.push_back(variant.spec);
+      if (has_verdict(variant, result) &&
+          judge.verdict(deciding_costs(variant, than), limit) == Verdict::enough)
+        at.enough.push_back(variant.spec);
     }
   }
   return all;
@@ -297,11 +297,6 @@ std::string verdict_word(Verdict verdict, Metric metric) {
   if (verdict == Verdict::open) return "open";
   if (verdict == Verdict::enough) return "enough";
   return metric == Metric::steps ? "later" : "not enough";
-}
-
-Verdict read_verdict(std::string_view word) {
-  if (word == "enough") return Verdict::enough;
-  return word == "not enough" || word == "later" ? Verdict::not_enough : Verdict::open;
 }
 
 double middle_cost(const VariantResult& variant, Metric metric) {

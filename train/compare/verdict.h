@@ -73,13 +73,8 @@ std::optional<double> steps_to(const RunResult& run, double loss);
 
 /// Verdicts about losses at another tolerance.
 struct AtTolerance {
-  double percent = 0, tolerance = 0;            ///< in percent of the reference's loss, and in nats
-  std::vector<std::string> enough, not_enough;  ///< specs; all others are open
-
-  static void fields(auto& io, auto& s) {
-    io({}, "percent", s.percent, "tolerance", s.tolerance, "enough", s.enough, "not_enough",
-       s.not_enough);
-  }
+  double percent = 0;               ///< of the reference's loss
+  std::vector<std::string> enough;  ///< specs
 };
 /// Verdicts at 0.5, 1, 1.5 and 2 % of the reference's loss: how much they depend on the tolerance.
 /// Empty if nothing is decided, or if other things than losses are compared.
@@ -87,8 +82,6 @@ std::vector<AtTolerance> sensitivity(const ComparisonResult& result);
 
 /// Word for a verdict: "enough", "open", "not enough" or, of steps to learn, "later".
 std::string verdict_word(Verdict verdict, Metric metric);
-/// The verdict that verdict_word calls so; open for any other word.
-Verdict read_verdict(std::string_view word);
 
 /// Central value of an attention's costs: the mean for losses, the median for answers and steps.
 double middle_cost(const VariantResult& variant, Metric metric);

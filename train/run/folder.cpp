@@ -11,14 +11,6 @@ namespace headcount {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-void write_options(const fs::path& path, const TrainOptions& options) {
-  write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
-}
-
-}  // namespace
-
 RunFolder::RunFolder(FolderLock lock, const TrainingState& state, Index keep)
     : lock_(std::move(lock)), state_(state), keep_(keep) {
   make_folder(path() / kCheckpoints);
@@ -35,11 +27,9 @@ RunFolder::RunFolder(FolderLock lock, const TrainingState& state, Index keep)
 
 RunFolder RunFolder::create(FolderLock lock, const TrainOptions& options,
                             const std::string& data_sha256, const std::string& command) {
-  const fs::path& path = lock.folder();
-  // config.json is written last: a folder that has it can be resumed.
-  record_start(path, {.data_sha256 = data_sha256, .seed = options.seed, .starts = {}}, 0,
-               options.steps, command);
-  write_options(path, options);
+  RunRecord record;
+  record.data_sha256 = data_sha256;
+  record_start(lock.folder(), std::move(record), options, 0, command);
   return {std::move(lock), {}, options.keep};
 }
 
@@ -48,8 +38,7 @@ RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state,
                             const std::string& command) {
   const fs::path path = lock.folder();
   require_own_text(corpus, path);
-  if (to_json(options) != to_json(read_run_options(path))) write_options(path, options);
-  record_start(path, read_run_record(path), state.step, options.steps, command);
+  record_start(path, read_run_record(path), options, state.step, command);
   return {std::move(lock), state, options.keep};
 }
 

@@ -15,16 +15,12 @@
 namespace headcount {
 
 /// The files of one training run:
-///     config.json      the settings; `headcount train --config` repeats the run
-///     run.json         the text's hash, and each start of the program: see RunRecord
-///     metrics.jsonl    one JSON object per step
-///     checkpoints/     step-N/: see models/checkpoint/checkpoint.h and TrainingState;
-///                      latest: the name of the newest
-///     samples/         step-N.txt
-/// and for a run of a comparison (train/compare/result_files.h):
-///     result.json      what the run measured, once it has finished
-///     unfinished.json  what the run is, until then
-///     failed.json      why the run has no result
+///     run.json       what the run is, its starts and how it ended: see RunRecord;
+///                    `headcount train --config` repeats the run
+///     metrics.jsonl  one JSON object per step
+///     checkpoints/   step-N/: see models/checkpoint/checkpoint.h and TrainingState;
+///                    latest: the name of the newest
+///     samples/       step-N.txt
 /// One process at a time writes the folder: see FolderLock.
 class RunFolder : public TrainingLog {
  public:
@@ -35,7 +31,7 @@ class RunFolder : public TrainingLog {
 
   /// Continues a run from its newest checkpoint, whose training state is `state`. The caller locks
   /// the folder before it reads the state. `options` are those of the run and may have more steps
-  /// or new paths of its text, which config.json then gets. Throws WriteError, and DataError if the
+  /// or new paths of its text, which run.json then gets. Throws WriteError, and DataError if the
   /// run was trained on another text.
   static RunFolder resume(FolderLock lock, const TrainingState& state, const TrainOptions& options,
                           const Corpus& corpus, const std::string& command);

@@ -17,21 +17,20 @@ TrainOptions read_run_options(const std::string& folder) {
         "`init`",
         folder);
   }
-  const std::filesystem::path path = std::filesystem::path(folder) / "config.json";
+  const std::filesystem::path path = std::filesystem::path(folder) / kRecord;
   if (!is_there(path))
-    throw DataError("'{}' is no run folder: it has no config.json; check the path", folder);
-  return read_json(read_file(path), path.string(), [](const nlohmann::json& config) {
-    return resolve_training(Given(training_settings(), recorded_settings(config)));
-  });
+    throw DataError("'{}' is no run folder: it has no {}; check the path", folder, kRecord);
+  const RunRecord record = read_run_record(folder);
+  try {
+    return resolve_training(Given(training_settings(), recorded_settings(record.settings)));
+  } catch (const Error& error) {
+    throw DataError("{}: {}", path.string(), error.what());
+  }
 }
 
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder,
                              const std::string& otherwise) {
-  std::string directory;
-  try {
-    directory = read_run_record(folder).working_directory;
-  } catch (const DataError&) {  // reported below, or where it is needed
-  }
+  const std::string directory = read_run_record(folder).working_directory;
   std::error_code error;
   const auto found = [&](const std::string& path) {
     const std::filesystem::path there = std::filesystem::path(directory) / path;
@@ -43,7 +42,6 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
     if (text->empty()) continue;  // there is no validation file
     const std::string path = found(*text);
     if (!std::filesystem::exists(path, error)) {
-      if (directory.empty()) read_run_record(folder);  // if that is damaged, it is why
       throw DataError(
           "the text of {}, '{}', is not here{}; bring it back, or start in the directory that has "
           "it{}",
@@ -225,7 +223,7 @@ std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
   TrainingState& state = newest.second;
   if (state.step > options.steps)
     throw DataError(
-        "{} has a checkpoint of step {}, but its `steps` are {}; give config.json the number that "
+        "{} has a checkpoint of step {}, but its `steps` are {}; give run.json the number that "
         "it was trained with",
         folder.string(), state.step, options.steps);
   const std::vector<LoggedStep> steps = read_metrics(folder, state.step);

@@ -29,11 +29,11 @@ std::string final_name(const fs::path& path) {
              : name;
 }
 
-// Names that runs write into their folder, in the order in which they are removed: result.json says
-// that the run has finished, and must not outlive the run; without run.json the rest is not
-// recognised as a run.
-constexpr const char* kNames[] = {kResult,   kUnfinished,   kFailed,         kRounded, kCheckpoints,
-                                  "samples", "config.json", "metrics.jsonl", kRecord};
+// Names that runs write into their folder, the files of earlier versions among them, in the order
+// in which they are removed: without run.json the rest is not recognised as a run.
+constexpr const char* kNames[] = {kCheckpoints,  "samples",      "metrics.jsonl",
+                                  "config.json", "result.json",  "unfinished.json",
+                                  "failed.json", "rounded.json", kRecord};
 
 // Throws SettingError if a run's folder has an entry that no run writes.
 void require_no_others(const fs::path& path) {

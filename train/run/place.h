@@ -9,9 +9,6 @@ namespace headcount {
 
 /// Files in the folder of a comparison.
 inline constexpr const char *kResults = "results.json", *kReport = "report.html", *kRuns = "runs";
-/// Files in the folder of a comparison's run: see train/compare/result_files.h and rounded.h.
-inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json",
-                            *kFailed = "failed.json", *kRounded = "rounded.json";
 
 /// Creates a folder and its parents, if they are absent. Throws WriteError.
 void make_folder(const std::filesystem::path& path);

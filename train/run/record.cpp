@@ -24,18 +24,28 @@ std::string working_directory() {
 
 RunRecord read_run_record(const fs::path& folder) {
   const fs::path file = folder / kRecord;
-  return read_json(read_file(file), file.string() + " is damaged", [](const auto& object) {
+  const std::string text = read_file(file);
+  return read_json(text, file.string() + " is damaged", [&](const nlohmann::json&) {
     RunRecord record;
-    read_from(object, record);
+    read_from(nlohmann::ordered_json::parse(text), record);  // keys in the order of the file
+    if (record.version.empty())  // earlier versions had the settings in a file of their own
+      record.settings = parse_json(read_file(folder / "config.json"));
+    if (!record.settings.is_object()) throw DataError("'settings' is no object");
     return record;
   });
 }
 
-void record_start(const fs::path& folder, RunRecord record, Index from_step, Index steps,
-                  const std::string& command) {
-  if (record.starts.empty()) record.working_directory = working_directory();
-  record.starts.push_back({from_step, command, version_text(), machine_text(), steps});
+void write_run_record(const fs::path& folder, RunRecord record) {
+  record.version = version_text();
   write_file_durably(folder / kRecord, json_of(record).dump(2) + "\n");
+}
+
+void record_start(const fs::path& folder, RunRecord record, const TrainOptions& options,
+                  Index from_step, const std::string& command) {
+  if (record.starts.empty()) record.working_directory = working_directory();
+  record.settings = to_json(options);
+  record.starts.push_back({from_step, command, version_text(), machine_text()});
+  write_run_record(folder, std::move(record));
 }
 
 }  // namespace headcount

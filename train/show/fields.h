@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
-#include <utility>
 #include <vector>
 
 #include "autograd/base/json.h"
@@ -22,20 +20,7 @@ enum class Presence {
   usual,     ///< `{}`: always written; where it is absent or null, its member keeps its value
   required,  ///< always written; a reader throws DataError where it is absent
   known,     ///< written unless it is none or empty, and read as `usual`
-  column,    ///< read as `usual`; a table's column writes it
 };
-
-/// Names of an array of all rows' values, and of the value of one row.
-using ColumnNames = std::span<const std::pair<const char*, const char*>>;
-/// An array of objects as an object of arrays, with null where a row lacks the value: [{"step": 1},
-/// {"step": 2}] as {"steps": [1, 2]}. An array that no row has values for is empty.
-nlohmann::ordered_json columns_of(const nlohmann::ordered_json& rows, ColumnNames names);
-/// The rows of what `columns_of` made, without the values that are null. The first array tells how
-/// many there are; throws nlohmann::json::exception without it.
-nlohmann::ordered_json rows_of(const nlohmann::ordered_json& columns, ColumnNames names);
-/// Names for structs of which a list is written as an object of arrays; mostly there are none.
-template <class Struct>
-inline constexpr ColumnNames kColumns = {};
 
 template <class T>
 nlohmann::ordered_json json_of(const T& value);
@@ -62,12 +47,9 @@ struct FieldWriter {
     } else if constexpr (requires { member.empty(); }) {
       known = !member.empty();
     }
-    if (presence != Presence::column && (presence != Presence::known || known))
-      object[name] = json_of(member);
+    if (presence != Presence::known || known) object[name] = json_of(member);
     if constexpr (sizeof...(rest) > 0) (*this)(presence, rest...);
   }
-  /// The fields of a member stand beside those of its struct.
-  void beside(const auto& member) { object.update(json_of(member)); }
 };
 /// Reads fields from an object. Throws DataError that names a field whose value is of another type.
 struct FieldReader {
@@ -85,7 +67,6 @@ struct FieldReader {
     }
     if constexpr (sizeof...(rest) > 0) (*this)(presence, rest...);
   }
-  void beside(auto& member) { read_from(object, member); }
 };
 
 template <class T>
@@ -101,13 +82,12 @@ template <class T>
 nlohmann::ordered_json json_of(const std::vector<T>& values) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const T& value : values) all.push_back(json_of(value));
-  return kColumns<T>.empty() ? all : columns_of(all, kColumns<T>);
+  return all;
 }
 template <class T>
 void read_from(const nlohmann::ordered_json& json, std::vector<T>& values) {
-  const nlohmann::ordered_json all = kColumns<T>.empty() ? json : rows_of(json, kColumns<T>);
   values.clear();
-  for (const auto& element : all.get<nlohmann::ordered_json::array_t>())
+  for (const auto& element : json.get<nlohmann::ordered_json::array_t>())
     read_from(element, values.emplace_back());
 }
 

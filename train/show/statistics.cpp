@@ -49,11 +49,6 @@ Estimate estimate(std::span<const double> values, std::optional<double> errors) 
   return result;
 }
 
-std::optional<bool> excludes_zero(const Estimate& estimate) {
-  if (!estimate.half_width || !std::isfinite(*estimate.half_width)) return std::nullopt;
-  return std::abs(estimate.mean) > *estimate.half_width;
-}
-
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::ranges::nth_element(values, middle);

@@ -29,9 +29,6 @@ Estimate estimate(std::span<const double> values);
 /// without an interval.
 Estimate estimate(std::span<const double> values, std::optional<double> errors);
 
-/// Returns true if zero lies outside of the interval; none without an interval.
-std::optional<bool> excludes_zero(const Estimate& estimate);
-
 /// Median of `values` (one or more, not NaN); the upper of the two middle values if the count is
 /// even.
 double median(std::vector<double> values);

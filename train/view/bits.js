@@ -8,16 +8,20 @@ import { estimateText, markdown, paired, variant } from "./tables.js";
 
 const kBits = { f32: 32, bf16: 16, f16: 16, fp8: 8, int8: 8, int4: 4, int3: 3, int2: 2, int1: 1 };
 
-// What a cache of a run is judged by, seed by seed: right answers in percent, or loss.
+// What a run is judged by through a cache: right answers in percent, or loss; NaN where the cache is
+// missing, or where numbers overflow it.
 const decimals = (r) => byAnswers(r) ? 1 : 4;
-const figureOf = (r) => (cache, i) => byAnswers(r) ? 100 * cache.answer_accuracies[i]
-  : cache.val_losses[i] ?? NaN; // null: numbers overflow the cache
-const cacheOf = (r, spec, name) => variant(r, spec).rounded?.find(({ cache }) => cache === name);
+const named = (caches, name) => caches?.find(({ cache }) => cache === name);
+function figure(r, run, name) {
+  const through = named(run.rounded, name);
+  return (byAnswers(r) ? 100 * through?.answer_accuracy : through?.val_loss) ?? NaN;
+}
 
 // One cache [attention, cache] minus another one; "" where a cache is missing.
 function differenceText(r, one, than) {
-  const [first, second] = [one, than].map(([spec, name]) => cacheOf(r, spec, name));
-  const known = first && second ? paired(first, second, figureOf(r)).filter(Number.isFinite) : [];
+  const [first, second] = [one, than].map(([spec, name]) => ({ runs: variant(r, spec).runs.map(
+    (run) => ({ seed: run.seed, value: figure(r, run, name) })) }));
+  const known = paired(first, second, ({ value }) => value).filter(Number.isFinite);
   return known.length ? estimateText(estimate(known), signedText, decimals(r)) : "";
 }
 
@@ -30,18 +34,18 @@ export const roundingTable = (r, caches) => markdown(["attention", ...caches], r
 export const equalBytesTable = (r, pairs) => markdown(["cache", "KV B/token", "minus",
   "KV B/token", "difference"], pairs.map(([one, two]) => [
   ...[one, two].flatMap(([spec, name]) => [`\`${spec}\` in ${name}`,
-    numberText(cacheOf(r, spec, name).kv_cache_bytes_per_token)]),
+    numberText(named(variant(r, spec).rounded, name).kv_cache_bytes_per_token)]),
   differenceText(r, one, two)]));
 
 // Loss or answers against bytes: a line for each attention, and one for its rotated caches.
 export function bitsByBytes(r, most = Infinity) {
   const beyond = [], series = [];
-  for (const { spec, rounded = [] } of r.variants) {
+  for (const { spec, runs, rounded = [] } of r.variants) {
     for (const turn of ["", " rotated"]) {
       const points = rounded.flatMap((cache) => {
         const bits = kBits[cache.cache.replace(" rotated", "")];
         if (!bits || bits > 16 || cache.cache.endsWith(" rotated") !== (turn !== "")) return [];
-        const known = cache.seeds.map((_, i) => figureOf(r)(cache, i)).filter(Number.isFinite);
+        const known = runs.map((run) => figure(r, run, cache.cache)).filter(Number.isFinite);
         if (!known.length) return [];
         const each = estimate(known), { mean: y, half } = each, x = cache.kv_cache_bytes_per_token;
         const hover = `${spec} in ${cache.cache}: ` +
@@ -58,7 +62,7 @@ export function bitsByBytes(r, most = Infinity) {
     "right to left. Bands are 95\u00a0% intervals over seeds. Rotated caches store rows times a " +
     `Hadamard matrix.${beyond.length ? ` Beyond the picture: ${beyond.join(", ")}.` : ""}`;
   return { file: "bits", title, caption, svg: chart({ kind: "lines", title, caption, series,
-    xTitle: `KV cache per token at ${numberText(r.context ?? r.config.context)} tokens`,
+    xTitle: `KV cache per token at ${numberText(r.context)} tokens`,
     yTitle: byAnswers(r) ? "right answers, percent" : unitOf(r),
     x: { log: 2, label: bytesText } }) };
 }

@@ -1,5 +1,5 @@
 // The charts of a comparison, from its results.json. Each is {file, title, caption, svg}, or null
-// where the results do not suffice for it, as files of earlier versions may not.
+// where the results do not suffice for it.
 import { cachesPicture } from "./cache_picture.js";
 import { bytesText, listText, mean, numberText, percentText, signedText, withInterval } from "./format.js";
 import { chart, forest } from "./plot.js";
@@ -9,19 +9,16 @@ const kLongContext = 131072; // tokens, of the second picture of caches
 const kMostBands = 5; // more bands would hide each other
 const kWideWidth = 640; // of a picture with a column of words
 
-const finished = (r) => r.variants.filter((v) => v.runs > 0);
+const finished = (r) => r.variants.filter((v) => v.runs.length > 0);
 export const byAnswers = (r) => r.verdict.metric === "answers";
 export const bySteps = (r) => r.verdict.metric === "steps";
-export const onlyAnswers = (r) =>
-  r.only_answers ?? !("bits_per_character" in (r.variants[0] ?? {}));
-export const unitOf = (r) => onlyAnswers(r) ? "nats per answer" : "nats per character";
-const contextOf = (r) => r.context ?? r.config.context;
+export const unitOf = (r) => r.only_answers ? "nats per answer" : "nats per character";
 // The axis begins at 0 unless the caches differ by so much that small ones would meet there.
 const kWide = 16;
 function cacheAxis(r) {
   const bytes = finished(r).map((v) => v.kv_cache_bytes_per_token);
   const wide = Math.max(...bytes) > kWide * Math.min(...bytes);
-  return { xTitle: `KV cache per token at ${numberText(contextOf(r))} tokens`,
+  return { xTitle: `KV cache per token at ${numberText(r.context)} tokens`,
     x: { ...(wide ? { log: 2 } : { from: 0 }), label: bytesText } };
 }
 const doubling = { log: 2, label: (value) => numberText(value) };
@@ -72,9 +69,9 @@ const poolOf = (r) => `all losses${r.verdict.controls?.length ? " but those of c
 export function costsOfLosses(r, most = Infinity, controls = r.verdict.controls ?? []) {
   const than = r.variants.find((v) => v.spec === r.verdict.reference), halves = pooledHalves(r);
   const share = (v) => v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token;
-  const rows = r.variants.filter((v) => Number.isFinite(v.cost_mean ?? NaN))
+  const rows = r.variants.filter((v) => Number.isFinite(v.paired_difference_mean ?? NaN))
     .sort((a, b) => share(a) - share(b)).map((v) => {
-      const cost = v.cost_mean, { each, all } = halves(v.costs.length);
+      const cost = v.paired_difference_mean, { each, all } = halves(v.costs.length);
       const isControl = controls.includes(v.spec);
       return { name: v.spec, word: `${percentText(share(v))}${isControl ? " !" : ""}`,
         style: isControl ? 2 : 1, mean: cost, low: cost - each, high: cost + each,
@@ -126,9 +123,9 @@ export function stepsAgainstCache(r) {
   const late = [];
   const series = seriesOf(r, (v) => {
     // A run that did not learn in the steps that it had has none.
-    const steps = v.seeds.map((_, i) => v.steps_to_learn?.[i] ?? null).filter((n) => n !== null);
+    const steps = v.runs.flatMap(({ learned_at: at }) => at ?? []);
     const bytes = v.kv_cache_bytes_per_token, middle = v.steps_to_learn_median;
-    if (steps.length < v.seeds.length) late.push(v.spec);
+    if (steps.length < v.runs.length) late.push(v.spec);
     const hover = `${v.spec}: ${numberText(middle)} steps, ${bytesText(bytes)} a token`;
     return Number.isFinite(middle) ? [{ ...spread(bytes, steps, hover), y: middle }] : [];
   });
@@ -146,14 +143,14 @@ const learnedText = ({ config }) => config["stop-at-loss"] > 0
 
 // Evaluations on the way. A run that has ended keeps its last value while other seeds train on.
 export function learningCurves(r) {
-  const evaluationsOf = (v) => v.evaluations ?? [];
-  const answers = finished(r).some((v) => evaluationsOf(v).some((each) => each.answers.length));
+  const evaluationsOf = (v) => v.runs.flatMap(({ evaluations }) => evaluations ? [evaluations] : []);
+  const answers = finished(r).some((v) => evaluationsOf(v).flat().some((at) => "answers" in at));
   const series = seriesOf(r, (v) => {
-    const valueAt = ({ steps, losses, answers: right }, step) => {
-      const i = steps.findLastIndex((each) => each <= step);
-      return i < 0 ? NaN : answers ? 100 * right[i] : losses[i];
+    const valueAt = (evaluations, step) => {
+      const at = evaluations.findLast((each) => each.step <= step);
+      return !at ? NaN : answers ? 100 * at.answers : at.loss;
     };
-    const steps = new Set(evaluationsOf(v).flatMap((each) => each.steps));
+    const steps = new Set(evaluationsOf(v).flat().map(({ step }) => step));
     return overSeeds([...steps].sort((a, b) => a - b).flatMap((step) =>
       evaluationsOf(v).map((each) => [step, valueAt(each, step)])), (step, value) =>
       `${v.spec}, step ${numberText(step)}: ${numberText(value, answers ? 1 : 4)}`);
@@ -188,7 +185,7 @@ export function lossAgainstCache(r) {
       ? `Losses at the end, where ${listText(overfit)} may overfit: they say little of caches. `
       : "Lower and further left is better. The grey steps are the Pareto front of the means: " +
         "what no other attention here beats in both. ") +
-      (r.common_seeds?.length === 1 || r.seeds.length === 1
+      (r.common_seeds.length === 1 || r.seeds.length === 1
         ? "One seed each, so there are no intervals."
         : "Points are means over seeds, bars 95\u00a0% intervals (Student t).") +
       (floor ? " The floor is the text's entropy, the least loss that any model can reach." : ""),
@@ -214,10 +211,11 @@ export const answersAxis = { yTitle: "answers right, %", y: { from: 0, most: 100
 
 export function answersAgainstCache(r) {
   const series = seriesOf(r, (v) => {
-    if (!v.answer_accuracies?.length) return [];
+    const shares = v.runs.flatMap(({ answer_accuracy: share }) => share ?? []);
+    if (!shares.length) return [];
     const x = v.kv_cache_bytes_per_token, y = 100 * v.answer_accuracy_mean;
     const text = withInterval(numberText(y, 1), 100 * v.answer_accuracy_ci95, 1);
-    return [{ ...spread(x, v.answer_accuracies.map((share) => 100 * share),
+    return [{ ...spread(x, shares.map((share) => 100 * share),
       `${v.spec}: ${text} % right, ${bytesText(x)} a token`), y }];
   });
   const { levels, sentence } = baselineOf(r);
@@ -237,9 +235,9 @@ export function caches(r) {
   const caption = "KV cache of one sequence, to scale. Layers stand side by side. The width of a " +
     "layer is the bits that it stores per token, with a border between heads; the height is the " +
     "tokens that it stores, in a frame as high as all tokens. On the right, the height of " +
-    `${numberText(contextOf(r))} tokens stands for ${numberText(kLongContext)}.`;
+    `${numberText(r.context)} tokens stands for ${numberText(kLongContext)}.`;
   return { file: "cache", title, caption,
-    svg: cachesPicture(variants, { title, caption, contexts: [contextOf(r), kLongContext] }) };
+    svg: cachesPicture(variants, { title, caption, contexts: [r.context, kLongContext] }) };
 }
 
 // Steps from which on training losses are drawn: the first ones would flatten the others. A run
@@ -249,13 +247,13 @@ export const leftOut = (first) => first > 0 ? ` Steps before ${numberText(first)
   : "";
 
 export function trainingLoss(r) {
-  const curvesOf = (v) => v.curves ?? [];
-  const first = Math.max(0, ...finished(r).flatMap((v) => curvesOf(v).map(({ steps }) =>
-    firstDrawn(steps))));
+  const curvesOf = (v) => v.runs.filter(({ curve_steps: steps }) => steps?.length);
+  const first = Math.max(0, ...finished(r).flatMap((v) => curvesOf(v).map((run) =>
+    firstDrawn(run.curve_steps))));
   const series = seriesOf(r, (v) => {
-    const pairs = curvesOf(v).flatMap(({ steps, losses }) => steps.map((step, i) =>
-      [step, losses[i]])).filter(([step]) => step >= first);
-    const ofAll = (step) => curvesOf(v).every(({ steps }) => steps.includes(step));
+    const pairs = curvesOf(v).flatMap(({ curve_steps: steps, curve_losses: losses }) =>
+      steps.map((step, i) => [step, losses[i]])).filter(([step]) => step >= first);
+    const ofAll = (step) => curvesOf(v).every((run) => run.curve_steps.includes(step));
     return overSeeds(pairs.filter(([step]) => ofAll(step)), (step, loss) =>
       `${v.spec}, step ${numberText(step)}: loss ${numberText(loss, 4)}`);
   });
@@ -266,12 +264,12 @@ export function trainingLoss(r) {
 
 // Loss of every attention minus the reference's by position, paired by seed.
 export function lossByPosition(r) {
-  const than = r.variants.find((v) => v.spec === r.verdict.reference), context = contextOf(r);
-  const endOf = (from) => Math.min(context, from === 0 ? 32 : 2 * from);
-  const series = seriesOf(r, (v) => overSeeds(v.seeds.flatMap((seed, i) => {
-    const same = than?.losses_by_position?.[than.seeds.indexOf(seed)] ?? [];
-    return (v.losses_by_position?.[i] ?? []).flatMap(({ from, loss }) => {
-      const other = same.find((each) => each.from === from);
+  const than = r.variants.find((v) => v.spec === r.verdict.reference);
+  const endOf = (from) => Math.min(r.context, from === 0 ? 32 : 2 * from);
+  const series = seriesOf(r, (v) => overSeeds(v.runs.flatMap(({ seed, loss_by_position: losses }) => {
+    const same = than?.runs.find((run) => run.seed === seed)?.loss_by_position;
+    return (losses ?? []).flatMap(({ from, loss }) => {
+      const other = same?.find((each) => each.from === from);
       return other ? [[from, loss - other.loss]] : [];
     });
   }), (from, cost) => `${v.spec}, positions ${numberText(from)} to ` +
@@ -287,7 +285,7 @@ export function lossByPosition(r) {
 }
 
 export function answersAgainstDistance(r) {
-  const series = seriesOf(r, (v) => overSeeds((v.answers_by_distance ?? []).flat()
+  const series = seriesOf(r, (v) => overSeeds(v.runs.flatMap((run) => run.answers_by_distance ?? [])
     .map(({ from, asked, right }) => [from, 100 * right / asked]), (from, share) =>
     `${v.spec}, ${numberText(from)} to ${numberText(2 * from - 1)} characters back: ` +
       `${numberText(share, 1)} % right`).sort((a, b) => a.x - b.x));

@@ -2,7 +2,9 @@
 
 #include <utf8.h>
 
+#include "train/compare/premises.h"
 #include "train/compare/results.h"
+#include "train/compare/verdict.h"
 #include "train/show/units.h"
 #include "train/view/run_curves.h"
 
@@ -55,22 +57,20 @@ void put(std::string& page, std::string_view place, std::string_view content) {
 
 }  // namespace
 
-ReportPart comparison_part(const Json& results, bool can_try) {
-  const ComparisonResult read = read_results(results);
+ReportPart comparison_part(const ComparisonResult& result, bool can_try) {
   std::vector<std::string> specs;
-  for (const VariantResult& variant : read.variants) specs.push_back(variant.spec);
+  for (const VariantResult& variant : result.variants) specs.push_back(variant.spec);
   const bool named = specs.size() <= kNamedInTitle;
   ReportPart part;
   part.title = (named ? "Attention compared: " : "") + names_or_count(specs, "attention") +
                (named ? "" : " compared");
-  part.verdict = results.at("verdict").at("text");
-  part.table = [read](Format format, std::size_t width) {
-    return results_table(read, format, width);
+  part.verdict = verdict_text(result);
+  part.table = [result](Format format, std::size_t width) {
+    return results_table(result, format, width);
   };
-  // As they were written: files of earlier versions lack what their notes were made of.
-  for (const Json* notes : {&results.at("verdict"), &results})
-    for (const Json& note : notes->at("notes")) part.notes.push_back(note);
-  part.data = {{"results", results}, {"can_try", can_try}};
+  part.notes = verdict_notes(result);
+  for (std::string& note : notes(result)) part.notes.push_back(std::move(note));
+  part.data = {{"results", comparison_json(result)}, {"can_try", can_try}};
   return part;
 }
 

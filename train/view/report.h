@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "train/compare/comparison.h"
 #include "train/show/table.h"
 
 /// Reports for people: one HTML file that loads nothing, with the verdicts and tables as text and
@@ -28,9 +29,9 @@ struct ReportPart {
   nlohmann::ordered_json data;     ///< what report.js draws from
 };
 
-/// Section on a comparison from its results.json, also of earlier versions. With `can_try` it
-/// offers the training page, which lies in the same folder. Throws DataError for other JSON.
-ReportPart comparison_part(const nlohmann::ordered_json& results, bool can_try = false);
+/// Section on a comparison. With `can_try` it offers the training page, which lies in the same
+/// folder.
+ReportPart comparison_part(const ComparisonResult& result, bool can_try = false);
 
 /// Section on training runs side by side, of read_runs.
 ReportPart runs_part(const nlohmann::ordered_json& curves);

@@ -1,7 +1,7 @@
 // What a report shows beside the verdict and the tables, which stand in the page as text: charts,
 // passages as the attentions read them, settings, and how to repeat it. Made from the JSON inside
 // the page.
-import { answersAxis, chartsOf, firstDrawn, leftOut, lossAxis, onlyAnswers } from "./charts.js";
+import { answersAxis, chartsOf, firstDrawn, leftOut, lossAxis } from "./charts.js";
 import { costCharts } from "./cost.js";
 import { durationText, listText, mean, numberText, plural, signedText,
   visible } from "./format.js";
@@ -32,7 +32,7 @@ const passageFigure = (caption, name, text) =>
 // Passage of the validation part as each attention reads it.
 function lossSection({ passage }, readers, r) {
   const { characters, question } = passage, answers = passage.answers ?? [];
-  const asked = answers.includes(question), only = onlyAnswers(r);
+  const asked = answers.includes(question), only = r.only_answers;
   const figures = readers.map(({ spec, reading: { losses } }) => {
     const values = losses.map((loss) => loss ?? NaN);
     const meanText = (some) => signedText(mean(some.filter(Number.isFinite)), 3);
@@ -80,7 +80,7 @@ function headsSection({ passage }, readers) {
 
 // Sentence on what was run.
 function scopeText(r) {
-  const runs = r.variants.reduce((sum, v) => sum + v.runs, 0), alone = r.seeds.length === 1;
+  const runs = r.variants.flatMap((v) => v.runs).length, alone = r.seeds.length === 1;
   const failures = r.variants.flatMap((v) => v.failures).length;
   return `${plural(r.variants.length, "attention")} on ${r.data}, ` +
     `${alone ? "one seed" : `up to ${r.seeds.length} seeds each`}: ` +
@@ -89,7 +89,7 @@ function scopeText(r) {
       "differences another seed would show too." : "");
 }
 
-const tableNote = (r) => `Loss in nats per ${onlyAnswers(r) ? "answer" : "character"} over ` +
+const tableNote = (r) => `Loss in nats per ${r.only_answers ? "answer" : "character"} over ` +
   `${r.evaluated_characters ? "the beginning of" : "the whole of"} the validation split. +- is ` +
   "the half width of a 95\u00a0% interval over seeds: of twenty such intervals, about nineteen " +
   "contain the true mean. Differences are between runs of the same seed. Intervals are not " +

@@ -42,7 +42,7 @@ Json parameters_in(const fs::path& folder) {
 
 Json read_run(const std::string& folder) {
   const fs::path path = folder;
-  for (const char* file : {"config.json", "metrics.jsonl"}) {
+  for (const char* file : {kRecord, "metrics.jsonl"}) {
     if (is_there(path / file)) continue;
     throw DataError("'{}' is no run folder: it has no {}; {}", folder, file,
                     is_there(path / "results.json")

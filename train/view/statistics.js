@@ -37,8 +37,8 @@ export function estimate(values) {
 // and of all attentions' at once (Bonferroni); NaN with one seed.
 export function pooledHalves(r) {
   const isControl = (v) => r.verdict.controls?.includes(v.spec);
-  const losses = r.variants.filter((v) => v.runs > 0 && !isControl(v)).map((v) =>
-    r.common_seeds.map((seed) => v.val_losses[v.seeds.indexOf(seed)]));
+  const losses = r.variants.filter((v) => v.runs.length > 0 && !isControl(v)).map((v) =>
+    r.common_seeds.map((seed) => v.runs.find((run) => run.seed === seed).val_loss));
   const ofSeed = r.common_seeds.map((_, i) => mean(losses.map((row) => row[i])));
   const all = mean(ofSeed), others = losses.length - 1, df = others * (ofSeed.length - 1);
   const squares = losses.flatMap((row) => row.map((loss, i) =>

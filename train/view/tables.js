@@ -19,14 +19,16 @@ export function variant(r, spec) {
 export const estimateText = ({ mean: middle, half }, text = signedText, decimals = 4) =>
   withInterval(text(middle, decimals), half, decimals);
 
-// Differences of `of(variant, i)`, a figure of the i-th run, of the same seeds.
-export const paired = (first, second, of) => first.seeds.flatMap((seed, i) =>
-  second.seeds.includes(seed) ? [of(first, i) - of(second, second.seeds.indexOf(seed))] : []);
-const pairedLosses = (first, second) => paired(first, second, (v, i) => v.val_losses[i]);
+// Differences of `of(run)`, a figure, between runs of the same seeds.
+export const paired = (first, second, of) => first.runs.flatMap((run) => {
+  const same = second.runs.find(({ seed }) => seed === run.seed);
+  return same ? [of(run) - of(same)] : [];
+});
+const pairedLosses = (first, second) => paired(first, second, (run) => run.val_loss);
 
 const bytes = (v) => numberText(v.kv_cache_bytes_per_token,
   Number.isInteger(v.kv_cache_bytes_per_token) ? 0 : 1);
-const bytesHeading = (r) => `KV B/token at ${r.config.context}`;
+const bytesHeading = (r) => `KV B/token at ${r.context}`;
 const isReference = (r, v) => v.spec === r.verdict.reference;
 
 // Losses: the interval is that of the comparison, of each attention by itself; beside it, if it was
@@ -39,21 +41,21 @@ export function lossTable(r, specs) {
     ...(byText ? ["± of text"] : []), "shown to be"], all.map((v) => {
     const text = (name, show) => estimateText({ mean: v[`${name}_mean`], half: v[`${name}_ci95`] },
       show);
-    const shown = !v.difference_excludes_zero ? "" : v.paired_difference_mean > 0 ? "worse"
-      : "better";
-    return [code(v.spec), numberText(v.params), bytes(v), v.runs, text("val_loss", numberText),
+    const cost = v.paired_difference_mean, half = v.paired_difference_ci95 ?? Infinity;
+    const shown = cost > half ? "worse" : cost < -half ? "better" : "";
+    return [code(v.spec), numberText(v.params), bytes(v), v.runs.length, text("val_loss", numberText),
       isReference(r, v) ? "" : text("paired_difference"), ...(byText ? [textCell(v)] : []), shown];
   }));
 }
 
 // Differences of losses in stretches of the validation part, by means over the seeds of both.
-const stretchDifferences = (first, second) => first.losses_by_block[0].map((_, block) =>
-  mean(paired(first, second, (v, i) => v.losses_by_block[i][block])));
+const stretchDifferences = (first, second) => first.runs[0].loss_by_block.map((_, block) =>
+  mean(paired(first, second, (run) => run.loss_by_block[block])));
 
 // Losses of attentions minus those of others, with intervals of the pooled variance; beside them
 // half widths of the pair's own seeds (Student's t) and, if it was measured, of the choice of text.
 export function pairTable(r, pairs) {
-  const halves = pooledHalves(r), byText = r.variants.every((v) => v.losses_by_block?.length);
+  const halves = pooledHalves(r), byText = r.variants.every((v) => v.runs[0]?.loss_by_block);
   return markdown(["attention", "minus", "difference", "± by its seeds alone",
     ...(byText ? ["± of text"] : [])], pairs.map(([spec, than]) => {
     const pair = [variant(r, spec), variant(r, than)], costs = pairedLosses(...pair);
@@ -69,7 +71,7 @@ export function answerTable(r, specs) {
     "points lost: median (least to most)"], variantsOf(r, specs).map((v) => {
     const lost = v.costs.map(({ cost }) => cost);
     return [code(v.spec), bytes(v), estimateText({ mean: 100 * v.answer_accuracy_mean,
-      half: 100 * v.answer_accuracy_ci95 }, numberText, 1), `${v.learned} of ${v.runs}`,
+      half: 100 * v.answer_accuracy_ci95 }, numberText, 1), `${v.learned} of ${v.runs.length}`,
     isReference(r, v) || !lost.length ? "" : `${signedText(v.cost_median, 1)} ` +
       `(${signedText(Math.min(...lost), 1)} to ${signedText(Math.max(...lost), 1)})`];
   }));
@@ -88,23 +90,22 @@ export function stepsTable(r, specs) {
     "steps to learn", `more steps than ${r.verdict.reference}, %`, "verdict"],
   variantsOf(r, specs).map((v) => [code(v.spec), bytes(v),
     ...(r.sweep ? [v.sweep.find(({ chosen }) => chosen).value] : []),
-    text(v.steps_to_learn_median, v.seeds.map((_, i) => v.steps_to_learn?.[i]), String,
+    text(v.steps_to_learn_median, v.runs.map((run) => run.learned_at), String,
       `> ${r.steps}`),
     ...(isReference(r, v) ? ["", ""] : [text(v.cost_median, v.costs.map(({ cost }) => cost),
       (cost) => signedText(cost, 0), "more"), v.verdict])]));
 }
 
-const lossAt = (v, i, from) => v.losses_by_position[i].find((part) => part.from === from).loss;
-const lossesAt = (v, from) => v.seeds.map((_, i) => lossAt(v, i, from));
+const lossAt = (run, from) => run.loss_by_position.find((part) => part.from === from).loss;
 
 // By position in the context: the loss of the reference, and what the others lose more.
 export function positionTable(r, specs) {
   const than = variant(r, r.verdict.reference);
-  const starts = than.losses_by_position[0].map(({ from }) => from);
+  const starts = than.runs[0].loss_by_position.map(({ from }) => from);
   return markdown(["attention", ...starts.map((from) => `from token ${from}`)],
     variantsOf(r, specs).map((v) => [code(v.spec), ...starts.map((from) => isReference(r, v)
-      ? estimateText(estimate(lossesAt(v, from)), numberText)
-      : estimateText(estimate(paired(v, than, (one, i) => lossAt(one, i, from)))))]));
+      ? estimateText(estimate(v.runs.map((run) => lossAt(run, from))), numberText)
+      : estimateText(estimate(paired(v, than, (run) => lossAt(run, from)))))]));
 }
 
 // Losses on held-out text, or steps to learn, at each value of a sweep; * marks the value taken.

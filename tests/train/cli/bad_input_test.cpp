@@ -68,7 +68,7 @@ constexpr const char* kCases = R"(
 3 train --resume run/checkpoints/step-3 => is a checkpoint, no run folder; name its run, or begin
 3 train --resume nowhere => --resume: 'nowhere' is no run folder
 2 train --resume run --force => --force does not go with --resume
-3 train --resume hollow => hollow/run.json
+3 train --resume hollow => 'hollow' is no run folder => run.json
 3 train --resume odd-record => odd-record/run.json is damaged: 'starts' is "none": type must be array, but is
 2 help gqa2 nonsense => 'nonsense' is a word too many
 2 help train nonsense => --help takes no value but all, is 'nonsense'
@@ -142,8 +142,8 @@ constexpr const char* kCases = R"(
 2 convert --from run --attention mqa --out text.txt => --out text.txt is a file
 2 report => --from is missing
 2 report --from run run/ => --from names the run in run/ twice
-3 report --from nowhere => 'nowhere' is no run folder => config.json
-3 report --from run/checkpoints/step-3 => is no run folder => metrics.jsonl
+3 report --from nowhere => 'nowhere' is no run folder => run.json
+3 report --from run/checkpoints/step-3 => is no run folder => run.json
 2 report --from run --out text.txt => --out text.txt is a file
 3 report gone.json => gone.json
 2 cost --attention gqa2 --kv-heads 4 => --kv-heads 4 changes nothing: --attention gqa2
@@ -154,7 +154,7 @@ constexpr const char* kCases = R"(
 2 cost --dim 256 --heads 3 => --heads 3 does not divide --dim 256
 2 cost --attention gqa --kv-heads 3 => --kv-heads 3 does not divide --heads
 3 cost --from text.txt => --from: 'text.txt'
-3 cost --from bad => bad/config.json
+3 cost --from bad => bad/run.json
 3 cost --config llama-3.1-406b => llama-3.1-405b
 3 cost --config meta-llama/Llama-3.1-8B => meta-llama/Llama-3.1-8B => did you mean llama-3.1-8b?
 2 cost --config llama.json --mtp => --mtp => llama has none
@@ -217,7 +217,8 @@ class World : public TrainFolder {
               "{\"model_type\": \"llama\", \"num_hidden_layers\": 32, "
               "\"hidden_size\": 4096, \"num_attention_heads\": 32}"},
              {"escape.json", R"({"model_type": "\u001b[2Jllama"})"},
-             {"bad/config.json", "{\"dim\": [16]}"}})
+             {"bad/run.json",
+              R"({"settings": {"dim": [16]}, "version": "1", "data_sha256": "", "starts": []})"}})
       file(name, bytes);
     fs::create_symlink("loop", *this / "loop");
     for (const std::string flags : {"run", "state --attention delta"})

@@ -32,9 +32,9 @@ TEST_F(ConvertCommand, SaysWhatTheLossAndTheCacheBecome) {
 // The run has lost its own text.
 TEST_F(ConvertCommand, WritesTheModelWhoseLossItMeasured) {
   folder_->copy("run", "moved");
-  json config = folder_->json("moved/config.json");
+  json config = folder_->settings("moved");
   config["data"] = "gone.txt";
-  folder_->file("moved/config.json", config.dump());
+  folder_->settings("moved", config);
   const json result = object("--from moved --data text.txt --attention mla4+2 --out to-mla");
   for (const auto& [side, model] : {std::pair{"to", "to-mla"}, {"from", "run"}})
     EXPECT_NEAR(result[side]["loss"],

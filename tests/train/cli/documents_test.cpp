@@ -124,7 +124,7 @@ TEST_F(DocumentsOfText, AreNotedWhereTheyAreEvaluatedAndDrawn) {
 }
 
 TEST_F(DocumentsOfText, AreTrainedToTheSameBitsForAnyThreadsAndAcrossAStop) {
-  EXPECT_EQ(folder_->json("run/config.json").at("documents"), "lines");
+  EXPECT_EQ(folder_->settings("run").at("documents"), "lines");
   const std::string line = TrainFolder::train_line(
       std::string(kLines) + " --lr 0.01 --warmup 0 --quiet --threads 2 --out stopped");
   EXPECT_EQ(folder_->signalled(line, 3, SIGTERM), 128 + SIGTERM);
@@ -136,10 +136,10 @@ TEST_F(DocumentsOfText, AreComparedAsTheyAreTrained) {
   folder_->done(
       TrainFolder::compare_line(std::string(kLines) + " --seeds 1 --intervals off --out c"));
   const std::string run = "c/runs/mha/seed-1";
-  folder_->done("train --quiet --config " + run + "/config.json --out again");
+  folder_->done("train --quiet --config " + run + "/run.json --out again");
   EXPECT_EQ(folder_->weights("again", 6), folder_->weights(run, 6));
   EXPECT_EQ(folder_->contents("again/metrics.jsonl"), folder_->contents(run + "/metrics.jsonl"));
-  EXPECT_EQ(folder_->json("again/config.json").at("documents"), "lines");
+  EXPECT_EQ(folder_->settings("again").at("documents"), "lines");
 }
 
 TEST_F(DocumentsOfText, AreNotedAndNeedATextOfTheUser) {

@@ -136,14 +136,14 @@ TEST_F(EvalCommand, ReadsLineEndsAsTheRunDoes) {
   const json kept = train("kept", "--data windows.txt --newlines keep");
   EXPECT_EQ(noted("kept", "kept as they are").at("characters"), windows.size() - 1);
   // A run of a version without the setting kept them.
-  json config = folder_->json("kept/config.json");
+  json config = folder_->settings("kept");
   ASSERT_EQ(config.erase("newlines"), 1u);
-  folder_->file("kept/config.json", config.dump());
+  folder_->settings("kept", config);
   EXPECT_EQ(loss("kept"), kept.at("val_loss"));
-  folder_->done("train --config kept/config.json --quiet --out again");
-  EXPECT_EQ(folder_->json("again/config.json").at("newlines"), "keep");
+  folder_->done("train --config kept/run.json --quiet --out again");
+  EXPECT_EQ(folder_->settings("again").at("newlines"), "keep");
   folder_->done("train --resume kept --steps 5 --quiet");
-  EXPECT_EQ(folder_->json("kept/config.json").at("newlines"), "keep");
+  EXPECT_EQ(folder_->settings("kept").at("newlines"), "keep");
 }
 
 TEST_F(EvalCommand, EvaluatesOnTheValidationFileOrPartOfTheRun) {

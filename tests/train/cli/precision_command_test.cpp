@@ -29,9 +29,9 @@ TEST(PrecisionBf16, IsRecordedKeptAndNotMixed) {
   if (!bf16_lacks().empty()) GTEST_SKIP() << bf16_lacks();
   const TrainFolder folder;
   const json bf16 = folder.object(TrainFolder::train_line(kModel + "--precision bf16 --out run"));
-  EXPECT_EQ(folder.json("run/config.json").at("precision"), "bf16");
+  EXPECT_EQ(folder.settings("run").at("precision"), "bf16");
   folder.trained(kModel + "--out f32");
-  EXPECT_FALSE(folder.json("f32/config.json").contains("precision")) << "its default";
+  EXPECT_FALSE(folder.settings("f32").contains("precision")) << "its default";
   EXPECT_NE(folder.weights("run", 8), folder.weights("f32", 8));
   expect_refusal(folder.shell(kOldProcessor + "train --resume run"), kUsage,
                  {"--precision bf16", "resume the run on another machine"}, "an old processor");

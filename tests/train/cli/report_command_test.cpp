@@ -70,8 +70,8 @@ TEST_F(ReportCommand, NamesTheFileAndLineThatIsDamaged) {
     folder_->file("damaged/metrics.jsonl", content);
     expect_refusal(kData, "damaged", {said});
   }
-  folder_->file("damaged/config.json", "{\"steps\": \"none\"}");
-  expect_refusal(kData, "damaged", {"damaged/config.json: "});
+  folder_->settings("damaged", {{"steps", "none"}});
+  expect_refusal(kData, "damaged", {"damaged/run.json: "});
   for (const char* content : {"{", "[]", "{}", "{\"variants\": []}", "{\"runs\": []}"}) {
     folder_->file("damaged/other.json", content);
     expect_refusal(kData, "damaged/other.json", {"damaged/other.json: "});
@@ -93,15 +93,14 @@ TEST_F(ReportCommand, ShowsARunThatIsGoingOnAndReadsNoWeights) {
   expect_parts(folder_->contents("half/report.html"), {"\"steps_done\":3"});
 }
 
-TEST_F(ReportCommand, ShowsResultsOfEarlierVersionsBesideRuns) {
+TEST_F(ReportCommand, JudgesKeptResultsAgainAndShowsThemBesideRuns) {
   const std::string kept = HEADCOUNT_FIXTURE_FOLDER "/../bench/results/",
                     files = kept + "mqar_bytes.json " + kept + "shakespeare_looks.json";
-  expect_parts(text(files + " a --out beside"),
-               {"verdict: mqa is enough: 262 B of KV cache per token"});
+  expect_parts(text(files + " a --out beside"), {"verdict: mqa is enough: 25 % of mha's KV cache"});
   expect_parts(folder_->contents("beside/report.html"),
                {"<h2>Training run: a</h2>", "<h2>13 attentions compared</h2>",
-                "<strong>Verdict:</strong> mqa is enough", "502 B of KV cache"});
-  expect_parts(text(kept + "mqar_bytes.json --format csv"), {"attention,", "\nmqa,"});
+                "<strong>Verdict:</strong> mqa is enough", "3*delta/mqa (ffn-dim 323) is enough"});
+  expect_parts(text(kept + "mqar_bytes.json --format csv"), {"spec,", "\nmqa,"});
   expect_refusal(kUsage, kept + "mqar_bytes.json a --format csv",
                  {"--format csv prints one comparison, or runs"});
 }

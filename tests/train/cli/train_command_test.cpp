@@ -61,7 +61,7 @@ TEST_F(TrainCommand, EvaluatesOnTheBeginningOfTheValidationPartWhereThatIsAsked)
   const json part = result("--out run --eval-characters 30"), all = result("--out all");
   EXPECT_NE(part["val_loss"], all["val_loss"]);
   EXPECT_EQ(part["train_loss"], all["train_loss"]);
-  EXPECT_EQ(folder_.json("run/config.json")["eval-characters"], 30);
+  EXPECT_EQ(folder_.settings("run")["eval-characters"], 30);
   // What is recorded, what is asked for, and all.
   for (const auto& [flags, characters] :
        {std::pair{"", 29}, {" --data text.txt --eval-characters 50", 49}})
@@ -134,7 +134,7 @@ TEST_F(TrainCommand, FillsTheRunFolder) {
   }
   EXPECT_EQ(names,
             (std::set<std::string>{
-                ".headcount-lock", "config.json", "run.json", "metrics.jsonl", "checkpoints/latest",
+                ".headcount-lock", "run.json", "metrics.jsonl", "checkpoints/latest",
                 "checkpoints/step-3/SHA256SUMS", "checkpoints/step-3/config.json",
                 "checkpoints/step-3/model.safetensors", "checkpoints/step-3/optimizer.safetensors",
                 "checkpoints/step-3/tokenizer.json", "checkpoints/step-3/tokenizer_config.json",
@@ -150,10 +150,13 @@ TEST_F(TrainCommand, PrintsTheConfigurationThatARunRecordsAndThatRepeatsIt) {
   EXPECT_EQ(printed.err, "");
   EXPECT_FALSE(folder_.has("run"));
   train(special + "--out run");
-  EXPECT_EQ(printed.out, folder_.contents("run/config.json"));
-  folder_.done("train --config run/config.json --out again --quiet");
+  EXPECT_EQ(json::parse(printed.out), folder_.settings("run"));
+  folder_.file("printed.json", printed.out);
+  for (const std::string config : {"run/run.json", "printed.json"})
+    folder_.done("train --config " + config + " --out again --quiet --force");
   EXPECT_EQ(folder_.weights("again"), folder_.weights("run"));
-  for (const std::string file : {"metrics.jsonl", "config.json", "samples/step-3.txt"})
+  EXPECT_EQ(folder_.settings("again"), folder_.settings("run"));
+  for (const std::string file : {"metrics.jsonl", "samples/step-3.txt"})
     EXPECT_EQ(folder_.contents("again/" + file), folder_.contents("run/" + file)) << file;
 }
 

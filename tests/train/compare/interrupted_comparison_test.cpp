@@ -37,13 +37,14 @@ class InterruptedComparison : public testing::Test {
         ASSERT_TRUE(folder_.has(place + file)) << place << file;
         EXPECT_EQ(folder_.contents(place + file), whole_->contents(place + file)) << place << file;
       }
-      EXPECT_FALSE(folder_.has(place + "unfinished.json")) << place;
-      json there = whole_->json(place + "result.json"), here = folder_.json(place + "result.json");
-      EXPECT_GT(here["machine_seconds"], 0);
-      for (json* result : {&there, &here}) {
-        for (const char* name : {"machine_seconds", "train_tokens_per_second", "sharing"})
-          result->erase(name);
-        (*result)["settings"].erase("checkpoint-every");
+      json there = whole_->json(place + "run.json"), here = folder_.json(place + "run.json");
+      EXPECT_EQ(here["status"], "finished") << place;
+      EXPECT_GT(here["result"]["machine_seconds"], 0);
+      for (json* record : {&there, &here}) {
+        for (const char* name : {"machine_seconds", "train_tokens_per_second", "machine"})
+          (*record)["result"].erase(name);
+        for (const char* name : {"starts", "working_directory"}) record->erase(name);
+        (*record)["settings"].erase("checkpoint-every");
       }
       EXPECT_EQ(here, there) << place;
     }
@@ -71,7 +72,8 @@ TEST_F(InterruptedComparison, SavesItsRunsOnASignalAndGoesOnToTheSameBits) {
   EXPECT_EQ(*step_of(*saved), 20);
   folder_.expect_refusal("train --resume " + kRun, kUsage,
                          {"a comparison has begun this run", kRun + "/run.json has that command"});
-  const json spent = folder_.json(kRun + "/unfinished.json")["spent"];
+  const json record = folder_.json(kRun + "/run.json");
+  EXPECT_EQ(record["status"], "unfinished");
 
   stop(" --jobs 2", SIGINT, 70);
   folder_.done(kStoppedOnce + " --jobs 3");
@@ -81,7 +83,8 @@ TEST_F(InterruptedComparison, SavesItsRunsOnASignalAndGoesOnToTheSameBits) {
   for (auto* results : {&there, &here}) results->erase("command");
   EXPECT_EQ(here, there);
   // All starts are counted, and recorded.
-  EXPECT_GT(folder_.json(kRun + "/result.json")["machine_seconds"], spent["machine_seconds"]);
+  EXPECT_GT(folder_.json(kRun + "/run.json")["result"]["machine_seconds"],
+            record["machine_seconds"]);
   ASSERT_GE(starts().size(), 2u);
   EXPECT_EQ(starts()[0], 0);
   EXPECT_EQ(starts()[1], 20);
@@ -102,9 +105,9 @@ TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
   stop(" --jobs 1");
   EXPECT_EQ(starts().size(), 1u) << "another learning rate";
   // The record of an unfinished run by another version of the program, and one without a number.
-  const std::string file = kRun + "/unfinished.json";
+  const std::string file = kRun + "/run.json";
   for (const json& patch :
-       {json{{"version", "headcount 0.0.1"}}, json{{"spent", {{"machine_seconds", nullptr}}}}}) {
+       {json{{"version", "headcount 0.0.1"}}, json{{"machine_seconds", nullptr}}}) {
     json record = folder_.json(file);
     record.merge_patch(patch);
     folder_.file(file, record.dump());
@@ -132,13 +135,12 @@ TEST_F(InterruptedComparison, LosesNoOlderCheckpointWhereTheNewestIsDamaged) {
 }
 
 TEST_F(InterruptedComparison, ByForceIsNamedWithoutItToGoOn) {
-  const std::string old = "c/runs/mla/seed-2/result.json";
-  fs::create_directories((folder_ / old).parent_path());
-  folder_.file(old, "{}");
+  folder_.done(kStoppedOnce);
   stop(" --jobs 1 --force");
   expect_parts(folder_.contents("err"),
                {"continue with headcount " + kStoppedOnce + " --jobs 1\n"});
-  EXPECT_FALSE(folder_.has(old)) << "what goes on would take it for a result of its own";
+  EXPECT_FALSE(folder_.json("c/runs/mla/seed-2/run.json").contains("result"))
+      << "what goes on would take it for a result of its own";
 }
 
 }  // namespace

@@ -19,16 +19,19 @@ TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
   const ComparisonFolder folder;
   folder.compared("");
   const json before = folder.results();
-  const std::string kept = "c/runs/mha/seed-1/result.json";
+  const std::string kept = "c/runs/mha/seed-1/run.json", left = "c/runs/mqa/seed-1/run.json";
   const auto written = std::filesystem::last_write_time(folder / kept);
   // A run without its result, as an interrupted comparison leaves it.
-  std::filesystem::remove(folder / "c/runs/mqa/seed-1/result.json");
+  json record = folder.json(left);
+  record["status"] = "unfinished";
+  record.erase("result");
+  folder.file(left, record.dump());
   expect_parts(folder.compared("").err, {"3 of 4 runs were finished before"});
   EXPECT_EQ(std::filesystem::last_write_time(folder / kept), written);
   const json after = folder.results();
   for (const int v : {0, 1}) {
-    for (const char* values : {"val_losses", "losses_by_position"})
-      EXPECT_EQ(after["variants"][v][values], before["variants"][v][values]);
+    for (const char* figure : {"val_loss", "loss_by_position"})
+      EXPECT_EQ(after["variants"][v]["runs"][0][figure], before["variants"][v]["runs"][0][figure]);
   }
 }
 
@@ -58,7 +61,7 @@ TEST(ComparisonRuns, TakesTheSameSeedsAndBitsHoweverManyGoSideBySide) {
   EXPECT_EQ(one["verdict"], four["verdict"]);
   EXPECT_EQ(one["seeds"], four["seeds"]);
   for (const int v : {0, 1, 2})
-    EXPECT_EQ(one["variants"][v]["val_losses"], four["variants"][v]["val_losses"]);
+    EXPECT_EQ(one["variants"][v]["costs"], four["variants"][v]["costs"]);
   for (const std::string run : {"/runs/mha/seed-1", "/runs/mla/seed-2", "/runs/gqa1/seed-2"})
     EXPECT_EQ(folder.weights("c1" + run), folder.weights("c4" + run)) << run;
 }
@@ -66,13 +69,13 @@ TEST(ComparisonRuns, TakesTheSameSeedsAndBitsHoweverManyGoSideBySide) {
 TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {
   const ComparisonFolder folder;
   folder.compared("--attention mha");
-  const std::string result = folder.contents("c/runs/mha/seed-1/result.json");
+  const std::string record = folder.contents("c/runs/mha/seed-1/run.json");
   for (const char* file : {"c/report.html", "c/results.json"})  // as if it had been stopped
     std::filesystem::remove(folder / file);
   folder.expect_refusal(ComparisonFolder::line("--attention mha --lr 0.5"), kUsage,
                         {"c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
                          "another folder with --out, or add --force to train all runs again"});
-  EXPECT_EQ(folder.contents("c/runs/mha/seed-1/result.json"), result);
+  EXPECT_EQ(folder.contents("c/runs/mha/seed-1/run.json"), record);
   folder.file("text.txt", folder.contents("text.txt") + "More of the 0123456789 squares.\n");
   expect_parts(folder.compare("--attention mha").err, {"on another text"});
   folder.compared("--attention mha --force");
@@ -82,38 +85,35 @@ TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
   const ComparisonFolder folder;
   const std::string line = ComparisonFolder::line("--attention mha --quiet");
   folder.done(line);
-  const std::string run = "c/runs/mha/seed-2/";
-  const std::string result = folder.contents(run + "result.json");
-  json record = folder.json(run + "run.json"), other = record;
-  record["starts"] = 3;
-  other["starts"][0]["version"] = 3;
-  const struct {
-    std::string file, contents, why;
-  } cases[] = {
-      {"result.json", result.substr(0, result.size() / 2), "not valid JSON"},
-      {"result.json", "[]", "cannot use at()"},
-      {"run.json", record.dump(), "'starts' is 3: type must be array, but is number"},
-      {"run.json", other.dump(), "type must be string"},
+  const std::string file = "c/runs/mha/seed-2/run.json", whole = folder.contents(file);
+  const auto with = [&](const char* place, const json& value) {
+    json record = json::parse(whole);
+    record[json::json_pointer(place)] = value;
+    return record.dump();
   };
-  for (const auto& c : cases) {
-    const std::string before = folder.contents(run + c.file);
-    folder.file(run + c.file, c.contents);
+  const std::pair<std::string, std::string> cases[] = {
+      {whole.substr(0, whole.size() / 2), "not valid JSON"},
+      {"[]", "'data_sha256' is missing"},
+      {with("/starts", 3), "'starts' is 3: type must be array, but is number"},
+      {with("/starts/0/version", 3), "type must be string"},
+      {with("/settings", 3), "'settings' is no object"},
+      {with("/result/val_loss", nullptr), "'val_loss' is missing"},
+  };
+  for (const auto& [contents, why] : cases) {
+    folder.file(file, contents);
     expect_refusal(folder.headcount(line), kData,
-                   {run + c.file + " is damaged", c.why, "remove c/runs/mha/seed-2 to train"},
-                   c.contents);
-    folder.file(run + c.file, before);
+                   {file + " is damaged", why, "remove c/runs/mha/seed-2 to train"}, contents);
   }
-  folder.done(line);
-  // A result that nobody can look at is not absent: nothing is trained in its place.
-  std::filesystem::remove(folder / (run + "result.json"));
-  std::filesystem::create_symlink("result.json", folder / (run + "result.json"));
+  // A record that nobody can look at is not absent: nothing is trained in its place.
+  std::filesystem::remove(folder / file);
+  std::filesystem::create_symlink("run.json", folder / file);
   folder.expect_refusal(line, kData,
-                        {run + "result.json' cannot be read: Too many levels of symbolic links"});
+                        {file + "' cannot be read: Too many levels of symbolic links"});
 }
 
-// Each run records what trained it. Records are edited as if a program built otherwise, on another
-// machine, had trained the first runs: the results are those of that program, and speeds of its
-// runs alone.
+// Each result says what trained it. Those of the first runs are edited as if a program built
+// otherwise, on another machine, had: the results are those of that program, and speeds of its runs
+// alone.
 TEST(ComparisonRuns, TakesSpeedsOfOneBuildAndMachine) {
   const ComparisonFolder folder;
   folder.compared("--attention mha --quiet");
@@ -122,16 +122,14 @@ TEST(ComparisonRuns, TakesSpeedsOfOneBuildAndMachine) {
   for (const std::string seed : {"1", "2"}) {
     const std::string file = "c/runs/mha/seed-" + seed + "/run.json";
     json record = folder.json(file);
-    json& start = record["starts"][0];
-    for (const char* name : {"command", "version"}) EXPECT_EQ(start[name], first[name]);
-    start["version"] = version;
-    start["machine"] = machine;
+    for (const char* name : {"version", "machine"}) EXPECT_EQ(record["result"][name], first[name]);
+    record["result"].update({{"version", version}, {"machine", machine}});
     folder.file(file, record.dump());
   }
   expect_parts(folder.compared("--seeds 3").err, {"2 of 6 runs were finished before"});
   const json r = folder.results();
   EXPECT_EQ(r["version"], version);
-  expect_parts(r["machine"], {machine + "; runs side by side: "});
+  EXPECT_EQ(r["machine"], machine);
   // All runs of mqa were trained by another program than that of the results.
   EXPECT_TRUE(r["variants"][1]["train_tokens_per_second"].is_null());
 }
@@ -191,7 +189,7 @@ TEST(ProcessesOfAComparison, TellEachOtherThatRunsDiverged) {
   for (const char* const file : {"c/results.json", "c/report.html"})
     std::filesystem::remove(folder / file);
   EXPECT_EQ(folder.headcount(line + " --dropout 0.1").exit_code, kDiverged);
-  EXPECT_EQ(folder.json("c/runs/mha/seed-1/config.json")["dropout"], 0.1);
+  EXPECT_EQ(folder.settings("c/runs/mha/seed-1")["dropout"], 0.1);
 }
 
 TEST(ProcessesOfAComparison, GoOnAfterAFailedRunAndTryItAgain) {
@@ -204,15 +202,15 @@ TEST(ProcessesOfAComparison, GoOnAfterAFailedRunAndTryItAgain) {
   expect_parts(failed.out, {"mla, seed 2: "});
   EXPECT_EQ(folder.contents(run), "not a folder");
   const json variants = folder.results()["variants"];
-  for (const std::size_t v : {0, 1, 2}) EXPECT_EQ(variants[v]["seeds"].size(), v < 2 ? 2u : 1u);
+  for (const std::size_t v : {0, 1, 2}) EXPECT_EQ(variants[v]["seeds"], v < 2 ? 2 : 1);
   std::filesystem::remove(folder / run);
   std::filesystem::create_directories(folder / run);
   folder.file(run + "/thesis.txt", "precious");
   EXPECT_EQ(folder.headcount(shared("")).exit_code, kRuntime);
-  EXPECT_TRUE(folder.has(run + "/failed.json"));
+  EXPECT_FALSE(folder.has(run + "/run.json"));
   std::filesystem::remove(folder / (run + "/thesis.txt"));
   folder.done(shared(""));
-  EXPECT_FALSE(folder.has(run + "/failed.json"));
+  EXPECT_EQ(folder.json(run + "/run.json")["status"], "finished");
 }
 
 TEST(ProcessesOfAComparison, AreWhatAnArrayOfSlurmStarts) {

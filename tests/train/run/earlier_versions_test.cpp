@@ -36,6 +36,18 @@ TEST_F(EarlierVersion, LeftARunThatGoesOn) {
               kLossTolerance);
 }
 
+TEST_F(EarlierVersion, LeftNoRunThatAComparisonTakesForItsOwn) {
+  fs::create_directories(folder_ / "c/runs/mha");
+  fs::rename(folder_ / "run", folder_ / "c/runs/mha/seed-1");
+  folder_.file("c/runs/mha/seed-1/result.json", "{}");
+  const std::string line = TrainFolder::compare_line("--out c");
+  folder_.expect_refusal(line, kUsage,
+                         {"c/runs/mha/seed-1 holds a run of headcount 0.1.0, ",
+                          "whose results this version does not read; name another folder"});
+  folder_.done(line + " --force");
+  EXPECT_FALSE(folder_.has("c/runs/mha/seed-1/result.json"));
+}
+
 TEST_F(EarlierVersion, BeganThePresetsWithTheseLosses) {
   std::string squares;
   for (int i = 0; i < 400; ++i) squares += std::to_string(i * i) + " is a square.\n";

@@ -115,16 +115,16 @@ TEST_F(DamagedRun, IsNotTheRunOfAnotherTextModelOrLength) {
   folder_.expect_refusal("train --resume run", kData,
                          {"text.txt is not the text of the run in run"});
   folder_.file("text.txt", text);
-  const nlohmann::json config = folder_.json("run/config.json");
+  const nlohmann::json config = folder_.settings("run");
   for (const auto& [setting, value, code, said] :
        {std::tuple{"steps", 5, kData, "run has a checkpoint of step 20, but its --steps are 5"},
         {"rope-theta", 5000, kUsage, "--rope-theta is 5000.0 here and 10000.0 there"}}) {
     nlohmann::json other = config;
     other[setting] = value;
-    folder_.file("run/config.json", other.dump());
+    folder_.settings("run", other);
     folder_.expect_refusal("train --resume run", code, {said});
   }
-  folder_.file("run/config.json", config.dump());
+  folder_.settings("run", config);
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics_);
   // Flags that repeat the settings of the run are taken.
   folder_.done("train --quiet --resume run --seed 1 --dim 16");
@@ -144,8 +144,8 @@ TEST_F(InitialWeights, BringTheSettingsOfTheirModel) {
   folder_.trained(
       "--layers 2 --dim 24 --attention mla6+4/share --dropout 0.1 --steps 1 --quiet --out first");
   folder_.done("train --data text.txt --steps 1 --quiet --out second --init " + first);
-  nlohmann::json settings = folder_.json("first/config.json");
-  const nlohmann::json second = folder_.json("second/config.json");
+  nlohmann::json settings = folder_.settings("first");
+  const nlohmann::json second = folder_.settings("second");
   settings.update({{"init", first}, {"dropout", 0.0}, {"batch", second["batch"]}});
   EXPECT_EQ(second, settings) << "dropout is of a training, not of a model";
   folder_.file("other.txt", std::string(400, 'x') + std::string(400, 'y'));

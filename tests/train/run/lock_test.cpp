@@ -88,7 +88,7 @@ TEST(TwoProcesses, AreNotKeptApartWithoutLocks) {
 TEST(TwoProcesses, CannotTrainInOneFolder) {
   const TrainFolder folder;
   Running first(folder, TrainFolder::train_line("--steps 20 --checkpoint-every 5 --out run"));
-  const std::string config = folder.contents("run/config.json");
+  const std::string config = folder.contents("run/run.json");
   for (const std::string& line :
        {TrainFolder::train_line("--out run --force --seed 2"),
         TrainFolder::train_line("--out ./../") + folder.path().filename().string() + "/run --force",
@@ -99,7 +99,7 @@ TEST(TwoProcesses, CannotTrainInOneFolder) {
   folder.done("sample --from run --tokens 2");
   folder.done("train --resume run --print-config");
   first.stop();
-  EXPECT_EQ(folder.contents("run/config.json"), config);
+  EXPECT_EQ(folder.contents("run/run.json"), config);
   // The lock file that it left behind locks nothing.
   EXPECT_TRUE(folder.has(std::string("run/") + kLockFile));
   folder.trained("--out run --force --quiet");
@@ -129,23 +129,6 @@ TEST(TwoProcesses, ThatNameNoFolderGetOneEach) {
   for (const pid_t process : processes) EXPECT_EQ(exit_code_of(process), 0);
   for (const std::string name : {"mqa", "mqa-2", "mqa-3", "mqa-4", "mqa-5", "mqa-6"})
     EXPECT_EQ(folder.metrics("runs/text-" + name).size(), 3u) << name;
-}
-
-TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
-  const TrainFolder folder;
-  folder.done(TrainFolder::compare_line("--lr 1e-4 --out c"));
-  // Edits configurations as if another process had begun the runs with another learning rate.
-  for (const std::string seed : {"1", "2"}) {
-    const std::string file = "c/runs/mha/seed-" + seed + "/config.json";
-    nlohmann::json config = folder.json(file);
-    config["lr"] = 1e-2;
-    folder.file(file, config.dump());
-  }
-  for (const char* file : {"c/report.html", "c/results.json"})  // as if it had been stopped
-    std::filesystem::remove(folder / file);
-  folder.expect_refusal(TrainFolder::compare_line("--lr 1e-2 --out c"), kUsage,
-                        {"holds a finished run with lr 0.0001, not 0.01"});
-  folder.done(TrainFolder::compare_line("--lr 1e-4 --out c"));
 }
 
 }  // namespace

@@ -37,10 +37,10 @@ TEST(Force, RemovesARunAloneInItsFolder) {
   fs::remove(folder / "run/notes");
   // Partial files, as a crash leaves them.
   fs::create_directory(folder / "run/checkpoints/.step-4.partial");
-  folder.file("run/.config.json.partial", "{");
+  folder.file("run/.metrics.jsonl.partial", "{");
   folder.trained("--out run --quiet --steps 2 --force");
   for (const char* name : {"samples/step-3.txt", "checkpoints/step-3",
-                           "checkpoints/.step-4.partial", ".config.json.partial"})
+                           "checkpoints/.step-4.partial", ".metrics.jsonl.partial"})
     EXPECT_FALSE(folder.has("run/" + std::string(name))) << name;
   EXPECT_TRUE(folder.has("run/checkpoints/step-2"));
 }
@@ -70,8 +70,7 @@ TEST(Force, LeavesARunWholeWhoseCheckpointsItCannotRead) {
   chmod((folder / "run" / kLockFile).c_str(), 0666);
   expect_parts(refusal(folder / "run", folder / "run/checkpoints"), {"run/checkpoints"});
   chmod((folder / "run/checkpoints").c_str(), 0755);
-  for (const char* file :
-       {"config.json", "metrics.jsonl", "run.json", "checkpoints/step-3/model.safetensors"})
+  for (const char* file : {"metrics.jsonl", "run.json", "checkpoints/step-3/model.safetensors"})
     EXPECT_TRUE(folder.has(std::string("run/") + file)) << file;
 }
 

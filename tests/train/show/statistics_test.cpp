@@ -27,14 +27,6 @@ TEST(EstimateOfSeeds, IsTheMeanWithStudentsInterval) {
   EXPECT_DOUBLE_EQ(*estimate(std::vector<double>{2, 2, 2, 2}).half_width, 0);
 }
 
-TEST(EstimateOfSeeds, ExcludesZeroWhereTheIntervalEndsBeforeIt) {
-  EXPECT_EQ(excludes_zero({0.3, 0.2}), true);
-  EXPECT_EQ(excludes_zero({-0.3, 0.2}), true);
-  EXPECT_EQ(excludes_zero({-0.2, 0.2}), false);
-  EXPECT_EQ(excludes_zero({0.3, std::nullopt}), std::nullopt);
-  EXPECT_EQ(excludes_zero({0.3, HUGE_VAL}), std::nullopt);
-}
-
 TEST(Median, IsTheMiddleValueOrTheUpperOfTwo) {
   EXPECT_EQ(median({3}), 3);
   EXPECT_EQ(median({9, 1, 5}), 5);

@@ -43,27 +43,29 @@ function randomResults(count) {
   const variants = list(count, (i) => {
     const spec = i ? `a${i}<&"` : "mha", runs = i && random() < 0.1 ? 0 : seeds.length,
       cost = i && runs ? random() * 0.1 - 0.02 : null;
-    const byAnswer = { answer_accuracies: list(runs, random), answers_by_distance: list(runs, () =>
-      list(3, (k) => ({ from: 2 ** k, asked: 10, right: whole(0, 10) }))) };
-    const later = { curves: list(runs, () => ({ steps: list(30, (k) => k + 1),
-      losses: list(30, random) })), cache: list(whole(1, 4), () => [
+    const byAnswer = () => ({ answer_accuracy: random(), answers_by_distance:
+      list(3, (k) => ({ from: 2 ** k, asked: 10, right: whole(0, 10) })) });
+    const withCurves = random() < 0.8;
+    const rows = list(runs, (k) => ({ seed: seeds[k], val_loss: random(),
+      loss_by_position: list(Math.max(1, Math.log2(context) - 4), (at) =>
+        ({ from: at ? 16 * 2 ** at : 0, characters: 9, loss: random() })),
+      ...(answers ? byAnswer() : {}), ...(withCurves
+        ? { curve_steps: list(30, (at) => at + 1), curve_losses: list(30, random) } : {}) }));
+    const cache = list(whole(0, 4), () => [
       { name: "k", heads: whole(1, 4), width: 8, window: whole(0, 1) * 4 },
-      { name: "state", heads: 1, width: 4, per_sequence: true }]) };
-    return { spec, attention: spec, adjusted: "", runs, params: 1000,
+      { name: "state", heads: 1, width: 4, per_sequence: true }]);
+    return { spec, adjusted: "", runs: rows, cache, params: 1000,
       kv_cache_bytes_per_token: 2 ** (10 * random()), val_loss_mean: runs ? 1 + random() : null,
-      val_loss_ci95: runs > 1 ? random() * 0.1 : null, val_losses: list(runs, random),
+      val_loss_ci95: runs > 1 ? random() * 0.1 : null,
       answer_accuracy_mean: runs && answers ? random() : null, answer_accuracy_ci95: null,
-      cost_mean: cost, cost_median: cost, cost_ci95: i && runs > 1 ? random() : null,
-      verdict: i && runs ? "open" : null, seeds: seeds.slice(0, runs), failures: [],
+      paired_difference_mean: cost, cost_median: cost,
+      verdict: i && runs ? "open" : null, failures: [],
       costs: i ? list(runs, (k) => ({ seed: k + 1, cost: cost + 0.01 * random() })) : [],
-      losses_by_position: list(runs, () => list(Math.max(1, Math.log2(context) - 4), (k) =>
-        ({ from: k ? 16 * 2 ** k : 0, characters: 9, loss: random() }))),
-      ...(answers ? byAnswer : {}), ...(random() < 0.8 ? later : {}),
       reading: random() < 0.5 ? null : { seed: 1, losses: [null, random(), 3],
         heads: [[], [{ entropy: 1, weights: [0.2, 0.8] }]] } };
   });
   return { data: "t", data_sha256: "a", context, seeds, common_seeds: seeds, config: { context },
-    match: "none", sweep: null, entropy_per_character: random() < 0.5 ? 0.9 : null,
+    match: "none", sweep: "", only_answers: answers && random() < 0.5, entropy_per_character: random() < 0.5 ? 0.9 : null,
     answer_baselines: answers ? { guesser: 0.25, copier: 0.3 } : null,
     verdict: { metric: answers ? "answers" : "loss", reference: "mha", tolerance: 0.01, text: "",
       notes: [] }, command: "headcount compare </pre>", machine: "m", version: "v",
@@ -72,7 +74,7 @@ function randomResults(count) {
 }
 
 for (let i = 0; i < 200; ++i) {
-  const results = randomResults(whole(1, 20)), drawn = results.variants.filter((v) => v.runs);
+  const results = randomResults(whole(1, 20)), drawn = results.variants.filter((v) => v.runs.length);
   const charts = chartsOf(results);
   for (const { file, svg, caption } of charts) {
     expectSound(svg, file);
@@ -109,10 +111,11 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
 // Seeds whose numbers overflow a cache have no part in what it costs.
 {
   const study = kept("bits_text"), table = () => bits.roundingTable(study, ["int2"]).split("\n")[2];
-  const { val_losses: losses } = study.variants[0].rounded.find(({ cache }) => cache === "int2");
-  losses[0] = null;
+  const through = study.variants[0].runs.map((run) =>
+    run.rounded.find(({ cache }) => cache === "int2"));
+  through[0].val_loss = null;
   assert.match(table(), /`mha` \| \+0/);
-  losses.fill(null);
+  for (const each of through) each.val_loss = null;
   assert.equal(table(), "| `mha` |  |");
   for (const each of [study, kept("bits_recall")]) expectSound(bits.bitsByBytes(each).svg, "bits");
 }
@@ -185,7 +188,8 @@ assert.deepEqual(Object.values(estimate([1, 2, 3])).map(rounded), [2, 2.4841]);
 // third attention that follows the seeds exactly halves the variance and gives more degrees.
 {
   const seeds = [1, 2, 3, 4];
-  const row = (...losses) => ({ spec: "a", runs: 4, seeds, val_losses: losses });
+  const row = (...losses) =>
+    ({ spec: "a", runs: losses.map((loss, i) => ({ seed: seeds[i], val_loss: loss })) });
   const pair = [row(1, 3, 2, 9), row(1.1, 3.3, 2.2, 9.6)], control = row(5, 1, 9, 30);
   const halves = (variants, more) =>
     pooledHalves({ common_seeds: seeds, verdict: {}, variants, ...more })(4);
@@ -356,6 +360,6 @@ for (const [i, scheme] of schemesOf("plot").entries()) {
 // A run that did not learn takes more than all steps.
 {
   const steps = kept("recall"), late = tables.variant(steps, "mqa");
-  [late.steps_to_learn[0], late.costs[0].cost] = [null, null];
+  [late.runs[0].learned_at, late.costs[0].cost] = [null, null];
   assert.match(tables.stepsTable(steps, ["mqa"]), /\| 190 \(170 to > 1500\) \| 0 \(\S+ to more\)/);
 }
