@@ -22,22 +22,28 @@ struct MqarOptions {
 
 constexpr Index kMostSymbols = 16384;
 
-// Letters that most fonts have, as many as keys and values of recall: the first 255 are Latin, the
+constexpr Index kRecallSymbols = 52;  // a dot, the keys A to Y and the values a to z
+
+// Letters that most fonts have, for up to 512 symbols with the dot: the first 255 are Latin, the
 // others Cyrillic. Half-open ranges, in ascending order.
-constexpr std::pair<char32_t, char32_t> kRecallLetters[] = {
+constexpr std::pair<char32_t, char32_t> kLetters[] = {
     {U'A', U'Z' + 1}, {U'a', U'z' + 1}, {0xC0, 0xD7},   {0xD8, 0xF7},
     {0xF8, 0x180},    {0x1CD, 0x1DA},   {0x400, 0x482}, {0x48A, 0x508}};
-constexpr Index kRecallSymbols = 512;  // with the dot
+constexpr Index kMostLetters = 512;
 
-// Character of a number below `symbols`: a dot, then letters or, of more symbols than there are
-// letters for, Chinese characters.
+// Character of a number below `symbols`: a dot, then letters, of few symbols large ones for keys
+// and small ones for values. Of more symbols than there are letters for, Chinese characters.
 std::string character(Index number, Index symbols) {
   if (number == 0) return ".";
+  if (symbols <= kRecallSymbols) {
+    const Index half = symbols / 2;
+    return {static_cast<char>(number < half ? 'A' + number - 1 : 'a' + number - half)};
+  }
   constexpr char32_t kChinese = 0x4E00;
-  if (symbols > kRecallSymbols)
+  if (symbols > kMostLetters)
     return encode_utf8(std::u32string(1, kChinese + static_cast<char32_t>(number)));
   auto left = static_cast<char32_t>(number - 1);
-  const auto* range = kRecallLetters;
+  const auto* range = kLetters;
   for (; left >= range->second - range->first; ++range) left -= range->second - range->first;
   return encode_utf8(std::u32string(1, range->first + left));
 }
@@ -210,13 +216,12 @@ extern const BuiltInCorpus kMqar = {
     .characters = 6'400'000,  // 100,000 lines of 64, as in the paper
     .story_length = mqar_length};
 
-// mla32+0 has the cache bytes of mqa, and so have the four heads 4 wide of mhax4.
 extern const BuiltInCorpus kRecall = {.name = "recall",
                                       .about = kAboutRecall,
                                       .settings = recall_settings,
                                       .writer = mqar_writer,
                                       .defaults = recall_defaults,
-                                      .attentions = "mha,gqa2,mqa,mla32+0,mhax4",
+                                      .attentions = "mha,mqa",
                                       .only_answers = true,
                                       .hidden_answers = true,
                                       .characters = 1'600'000,

@@ -4,7 +4,8 @@
 // nothing, and ends with 1 if a file differs from what it would write.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { bitsByBytes, equalBytesTable, roundingTable } from "./bits.js";
-import { costsOfLosses, stepsAgainstCache } from "./charts.js";
+import { costsOfLosses } from "./charts.js";
+import { demoPicture } from "./demo_picture.js";
 import { lookupPicture } from "./lookup_picture.js";
 import { cellTable, comparisonTable, controlTable, endTable, exposureTable, headTable }
   from "./lookup_study.js";
@@ -21,7 +22,7 @@ const kPictures = [
   ["train/compare/bits.svg", (r) => bitsByBytes(r, 1.8), "bits_text"],
   ["train/compare/costs.svg", (r) => costsOfLosses(r, 0.05, ["latent-bias4x2", "mqax8"]),
     "shakespeare_heads"],
-  ["train/compare/demo.svg", stepsAgainstCache, "recall"],
+  ["train/compare/demo.svg", (r) => demoPicture(r, results("lookups")), "recall"],
   ["train/compare/lookup.svg", () => ({ svg: lookupPicture() })],
 ];
 
@@ -66,6 +67,7 @@ const kStudies = [
   ["bits_recall", "Which bits does recall need?", [answerTable, ...kRoundings]],
   ["mqar_bytes", "Which attention recalls 32 pairs in 2000 steps?", [answerTable]],
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
+  ["lookups", "How soon are lookups in six directions learned?", [stepsTable]],
   ["recall_bytes", "How soon is recall of eight pairs learned, at the best of three rates?",
     [stepsTable, sweepTable]],
   ["shazeer", "At equal bytes, few whole heads or fewer KV heads?", [lossTable]],

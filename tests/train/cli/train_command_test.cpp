@@ -183,9 +183,9 @@ TEST_F(TrainCommand, TakesSettingsFromFlagsThenAConfigurationThenItsText) {
            {"--data text.txt", {{"dim", usual}}},
            {"--data tales", {{"dim", 64}}},
            {"", {{"data", "recall"}, {"dim", 64}}},
-           {"--data lookup --lr 0.5", {{"head-dim", 2}, {"positions", "none"}, {"lr", 0.5}}},
+           {"--data lookup --lr 0.5", {{"head-dim", 8}, {"positions", "none"}, {"lr", 0.5}}},
            {"--data lookup --preset nanogpt-cpu", {{"dim", 128}}},
-           {"--config lookup.json", {{"heads", 2}, {"head-dim", 2}}}}) {
+           {"--config lookup.json", {{"heads", 2}, {"head-dim", 8}}}}) {
     SCOPED_TRACE(flags);
     expect_values(config(flags), settings);
   }
