@@ -43,7 +43,7 @@ void read_safetensors(std::string_view bytes) {
   }
 }
 
-// JSON text as the config.json of a checkpoint and as that of a run. No model is built.
+// JSON text as the config.json of a checkpoint and as settings of a run. No model is built.
 void read_config(std::string_view text) {
   const json config = json::parse(text, nullptr, false);
   if (config.is_discarded()) return;

@@ -238,10 +238,10 @@ struct ComparisonResult {
 
   /// Without question and verdict: see comparison_json.
   static void fields(auto& io, auto& s) {
-    io(Presence::required, "data", s.data, "data_sha256", s.data_sha256, "context", s.context,
-       "steps", s.steps, "seeds", s.seeds, "match", s.match, "sweep", s.sweep, "command", s.command,
-       "config", s.config, "machine", s.machine, "version", s.version, "machine_hours", s.hours,
-       "variants", s.variants);
+    io(Presence::required, "data", s.data, "data_sha256", s.data_sha256, "seeds", s.seeds,
+       "context", s.context, "steps", s.steps, "match", s.match, "sweep", s.sweep, "command",
+       s.command, "config", s.config, "machine", s.machine, "version", s.version, "machine_hours",
+       s.hours, "variants", s.variants);
     io({}, "too_long_warmup", s.too_long_warmup, "longest_story", s.longest_story,
        "evaluated_characters", s.evaluated_characters, "rounded_characters", s.rounded_characters,
        "only_answers", s.only_answers, "entropy_per_character", s.entropy_per_character,

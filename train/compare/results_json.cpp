@@ -42,8 +42,8 @@ Question read_question(const Json& verdict) {
 }
 
 ComparisonResult comparison_of(const Json& json) {
-  if (json.at("variants").at(0).at("runs").is_number())
-    throw DataError("they are in the form of an earlier version: {}", std::string(json["version"]));
+  if (json.value(Json::json_pointer("/variants/0/runs"), Json()).is_number())
+    throw DataError("an earlier version wrote it, {}", json.value("version", ""));
   ComparisonResult result;
   read_from(json, result);
   result.question = read_question(json.at("verdict"));
@@ -84,11 +84,10 @@ ComparisonResult read_results(const nlohmann::ordered_json& json) {
   try {
     return comparison_of(json);
   } catch (const nlohmann::json::exception& error) {
-    throw DataError("it holds no results of a comparison that this version reads: {}",
+    throw DataError("it holds no results of a comparison in this version's form: {}",
                     reason_of(error));
   } catch (const DataError& error) {
-    throw DataError("it holds no results of a comparison that this version reads: {}",
-                    error.what());
+    throw DataError("it holds no results of a comparison in this version's form: {}", error.what());
   }
 }
 

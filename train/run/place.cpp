@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
-#include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
@@ -141,14 +139,9 @@ void check_place_of_results(const fs::path& folder) {
   }
   // What a comparison leaves beside its results, which may be damaged or gone.
   if (is_there(folder / kLockFile) && is_there(folder / kRuns)) return;
-  try {
-    const nlohmann::json results = parse_json(read_file(folder / kResults));
-    if (results.is_object() && results.contains("variants")) return;
-  } catch (const DataError&) {  // the folder has no results of a comparison
-  }
   for (const char* name : {kResults, kReport}) {
     if (is_there(folder / name))
-      throw SettingError("`out` {} has a {} that no comparison wrote; name another folder",
+      throw SettingError("`out` {} has a {} that no comparison wrote there; name another folder",
                          folder.string(), name);
   }
 }

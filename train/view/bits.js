@@ -8,8 +8,8 @@ import { estimateText, markdown, paired, variant } from "./tables.js";
 
 const kBits = { f32: 32, bf16: 16, f16: 16, fp8: 8, int8: 8, int4: 4, int3: 3, int2: 2, int1: 1 };
 
-// What a run is judged by through a cache: right answers in percent, or loss; NaN where the cache is
-// missing, or where numbers overflow it.
+// What a run is judged by through a cache: right answers in percent, or loss; NaN where the cache
+// is missing, or where numbers overflow it.
 const decimals = (r) => byAnswers(r) ? 1 : 4;
 const named = (caches, name) => caches?.find(({ cache }) => cache === name);
 function figure(r, run, name) {
@@ -61,7 +61,7 @@ export function bitsByBytes(r, most = Infinity) {
   const caption = "A line is one attention; its marks are caches of 16, 8, 4, 3 and 2 bits, from " +
     "right to left. Bands are 95\u00a0% intervals over seeds. Rotated caches store rows times a " +
     `Hadamard matrix.${beyond.length ? ` Beyond the picture: ${beyond.join(", ")}.` : ""}`;
-  return { file: "bits", title, caption, svg: chart({ kind: "lines", title, caption, series,
+  return { title, caption, svg: chart({ kind: "lines", title, caption, series,
     xTitle: `KV cache per token at ${numberText(r.context)} tokens`,
     yTitle: byAnswers(r) ? "right answers, percent" : unitOf(r),
     x: { log: 2, label: bytesText } }) };

@@ -1,5 +1,5 @@
-// The charts of a comparison, from its results.json. Each is {file, title, caption, svg}, or null
-// where the results do not suffice for it.
+// The charts of a comparison, from its results.json. Each is {title, caption, svg}, or null where
+// the results do not suffice for it.
 import { cachesPicture } from "./cache_picture.js";
 import { bytesText, listText, mean, numberText, percentText, signedText, withInterval } from "./format.js";
 import { chart, forest } from "./plot.js";
@@ -11,7 +11,7 @@ const kWideWidth = 640; // of a picture with a column of words
 
 const finished = (r) => r.variants.filter((v) => v.runs.length > 0);
 export const byAnswers = (r) => r.verdict.metric === "answers";
-export const bySteps = (r) => r.verdict.metric === "steps";
+const bySteps = (r) => r.verdict.metric === "steps";
 export const unitOf = (r) => r.only_answers ? "nats per answer" : "nats per character";
 // The axis begins at 0 unless the caches differ by so much that small ones would meet there.
 const kWide = 16;
@@ -23,11 +23,11 @@ function cacheAxis(r) {
 }
 const doubling = { log: 2, label: (value) => numberText(value) };
 
-// A chart with the name of its file; null where there is nothing to draw.
-function made(file, about) {
+// A chart; null where there is nothing to draw.
+function made(about) {
   const { rows, series, title, caption } = about;
   if (!(rows ?? series.flatMap(({ points }) => points)).length) return null;
-  return { file, title, caption, svg: rows ? forest(about) : chart(about) };
+  return { title, caption, svg: rows ? forest(about) : chart(about) };
 }
 
 // Series of the attentions that finished runs; `pointsOf` makes the points of one.
@@ -89,7 +89,7 @@ export function costsOfLosses(r, most = Infinity, controls = r.verdict.controls 
     (limit === null ? "" : ` The band reaches to the tolerance, ${numberText(limit, 4)}.`) +
     (controls.length
       ? " An exclamation mark is a control, which must cost something." : "") + beyond;
-  return made("differences", { title, caption, rows, most,
+  return made({ title, caption, rows, most,
     xTitle: `loss minus ${than.spec}, ${unitOf(r)}`, tolerance: limit ?? NaN,
     edges: ["within ←", "→ beyond"], width: kWideWidth });
 }
@@ -110,13 +110,13 @@ function costsBySeeds(r) {
     `dots lie in the shaded band, below the tolerance${limit}, than chance would put there if ` +
     `most seeds ${steps ? "took" : "lost"} more (sign test).` +
     (steps ? " Runs that did not learn have no dot." : "");
-  return made("differences", { rows, caption, tolerance: r.verdict.tolerance ?? NaN,
+  return made({ rows, caption, tolerance: r.verdict.tolerance ?? NaN,
     title: `${steps ? "Steps to learn" : "Answers lost"} compared with ${than}`,
     edges: ["enough ←", steps ? "→ later" : "→ not enough"],
     xTitle: steps ? `more steps than ${than}, percent` : "answers lost, percentage points" });
 }
 
-export const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) : costsOfLosses(r);
+const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) : costsOfLosses(r);
 
 export function stepsAgainstCache(r) {
   if (!bySteps(r)) return null;
@@ -129,7 +129,7 @@ export function stepsAgainstCache(r) {
     const hover = `${v.spec}: ${numberText(middle)} steps, ${bytesText(bytes)} a token`;
     return Number.isFinite(middle) ? [{ ...spread(bytes, steps, hover), y: middle }] : [];
   });
-  return made("steps_against_cache", { series, title: "Steps to learn against KV cache",
+  return made({ series, title: "Steps to learn against KV cache",
     caption: `Training steps until ${learnedText(r)}. Lower and further left is better. ` +
       "Points are medians over seeds, bars go from the least to the most of them." +
       (late.length ? ` Not all seeds learned in ${numberText(r.steps)} steps: ${late.join(", ")}.`
@@ -142,8 +142,8 @@ const learnedText = ({ config }) => config["stop-at-loss"] > 0
   : `${config["stop-at-answers"] ?? 95} % of the answers are right`;
 
 // Evaluations on the way. A run that has ended keeps its last value while other seeds train on.
-export function learningCurves(r) {
-  const evaluationsOf = (v) => v.runs.flatMap(({ evaluations }) => evaluations ? [evaluations] : []);
+function learningCurves(r) {
+  const evaluationsOf = (v) => v.runs.flatMap(({ evaluations: all }) => all ? [all] : []);
   const answers = finished(r).some((v) => evaluationsOf(v).flat().some((at) => "answers" in at));
   const series = seriesOf(r, (v) => {
     const valueAt = (evaluations, step) => {
@@ -159,7 +159,7 @@ export function learningCurves(r) {
   const { levels, sentence } = answers ? baselineOf(r) : { levels: [], sentence: "" };
   const learned = r.config["stop-at-answers"] ?? 0;
   if (answers && learned > 0) levels.push({ y: learned, name: `learned ${learned}` });
-  return made("learning_curves", { kind: "lines", marks: 1, series, levels,
+  return made({ kind: "lines", marks: 1, series, levels,
     title: answers ? "Right answers while learning" : "Validation loss while learning",
     caption: `${thinned(series)}${sentence}`, xTitle: "step", x: { from: 0 },
     ...(answers ? answersAxis : { yTitle: `loss, ${unitOf(r)}`, y: { from: 0 } }) });
@@ -172,7 +172,7 @@ function paretoFront(points) {
     .filter((p) => p.y < least && ((least = p.y), true)).map((p) => [p.x, p.y]);
 }
 
-export function lossAgainstCache(r) {
+function lossAgainstCache(r) {
   const series = seriesOf(r, (v) => {
     const half = v.val_loss_ci95 ?? NaN, y = v.val_loss_mean, x = v.kv_cache_bytes_per_token;
     return [{ x, y, low: y - half, high: y + half, hover: `${v.spec}: loss ` +
@@ -180,7 +180,7 @@ export function lossAgainstCache(r) {
   });
   const floor = r.entropy_per_character;
   const overfit = finished(r).filter((v) => v.may_overfit).map((v) => v.spec);
-  return made("loss_against_cache", { series, title: "Validation loss against KV cache",
+  return made({ series, title: "Validation loss against KV cache",
     caption: (overfit.length
       ? `Losses at the end, where ${listText(overfit)} may overfit: they say little of caches. `
       : "Lower and further left is better. The grey steps are the Pareto front of the means: " +
@@ -209,7 +209,7 @@ function baselineOf(r) {
 }
 export const answersAxis = { yTitle: "answers right, %", y: { from: 0, most: 100.5 } };
 
-export function answersAgainstCache(r) {
+function answersAgainstCache(r) {
   const series = seriesOf(r, (v) => {
     const shares = v.runs.flatMap(({ answer_accuracy: share }) => share ?? []);
     if (!shares.length) return [];
@@ -219,14 +219,14 @@ export function answersAgainstCache(r) {
       `${v.spec}: ${text} % right, ${bytesText(x)} a token`), y }];
   });
   const { levels, sentence } = baselineOf(r);
-  return made("answers_against_cache", { series, levels, title: "Right answers against KV cache",
+  return made({ series, levels, title: "Right answers against KV cache",
     caption: "Share of the answers that the model predicts right. An answer is a character that " +
       "only earlier text determines. Higher and further left is better. Points are means over " +
       "the seeds that all attentions finished, bars go from the least to the most of all seeds " +
       `of an attention.${sentence}`, ...cacheAxis(r), ...answersAxis });
 }
 
-export function caches(r) {
+function caches(r) {
   const variants = r.variants.filter((v) => v.cache?.length).flatMap((v) => [v,
     ...(v.rounded ?? []).map((rounded) =>
       ({ spec: `${v.spec} ${rounded.cache}`, cache: rounded.layers }))]);
@@ -236,7 +236,7 @@ export function caches(r) {
     "layer is the bits that it stores per token, with a border between heads; the height is the " +
     "tokens that it stores, in a frame as high as all tokens. On the right, the height of " +
     `${numberText(r.context)} tokens stands for ${numberText(kLongContext)}.`;
-  return { file: "cache", title, caption,
+  return { title, caption,
     svg: cachesPicture(variants, { title, caption, contexts: [r.context, kLongContext] }) };
 }
 
@@ -246,7 +246,7 @@ export const firstDrawn = (steps) => steps.length < 20 ? 0 : steps.at(-1) / 10;
 export const leftOut = (first) => first > 0 ? ` Steps before ${numberText(first)} are left out.`
   : "";
 
-export function trainingLoss(r) {
+function trainingLoss(r) {
   const curvesOf = (v) => v.runs.filter(({ curve_steps: steps }) => steps?.length);
   const first = Math.max(0, ...finished(r).flatMap((v) => curvesOf(v).map((run) =>
     firstDrawn(run.curve_steps))));
@@ -257,18 +257,18 @@ export function trainingLoss(r) {
     return overSeeds(pairs.filter(([step]) => ofAll(step)), (step, loss) =>
       `${v.spec}, step ${numberText(step)}: loss ${numberText(loss, 4)}`);
   });
-  return made("training_loss", { kind: "lines", series, title: "Training loss",
+  return made({ kind: "lines", series, title: "Training loss",
     caption: thinned(series) + leftOut(first), xTitle: "step", yTitle: `loss, ${unitOf(r)}`,
     y: lossAxis(series) });
 }
 
 // Loss of every attention minus the reference's by position, paired by seed.
-export function lossByPosition(r) {
+function lossByPosition(r) {
   const than = r.variants.find((v) => v.spec === r.verdict.reference);
   const endOf = (from) => Math.min(r.context, from === 0 ? 32 : 2 * from);
-  const series = seriesOf(r, (v) => overSeeds(v.runs.flatMap(({ seed, loss_by_position: losses }) => {
+  const series = seriesOf(r, (v) => overSeeds(v.runs.flatMap(({ seed, loss_by_position: all }) => {
     const same = than?.runs.find((run) => run.seed === seed)?.loss_by_position;
-    return (losses ?? []).flatMap(({ from, loss }) => {
+    return (all ?? []).flatMap(({ from, loss }) => {
       const other = same?.find((each) => each.from === from);
       return other ? [[from, loss - other.loss]] : [];
     });
@@ -276,7 +276,7 @@ export function lossByPosition(r) {
     `${numberText(endOf(from) - 1)}: ${signedText(cost, 4)}`)
     .map((point) => ({ ...point, x: endOf(point.x) })));
   if (!series.some(({ points }) => points.length > 1)) return null;
-  return made("loss_by_position", { kind: "lines", series,
+  return made({ kind: "lines", series,
     title: `Loss by position, compared with ${than.spec}`,
     caption: "Loss minus the reference's of the characters at positions up to that of the point " +
       "and above the point before. Where a line rises, less cache costs more the more text lies " +
@@ -284,13 +284,13 @@ export function lossByPosition(r) {
     yTitle: `loss minus ${than.spec}, ${unitOf(r)}` });
 }
 
-export function answersAgainstDistance(r) {
+function answersAgainstDistance(r) {
   const series = seriesOf(r, (v) => overSeeds(v.runs.flatMap((run) => run.answers_by_distance ?? [])
     .map(({ from, asked, right }) => [from, 100 * right / asked]), (from, share) =>
     `${v.spec}, ${numberText(from)} to ${numberText(2 * from - 1)} characters back: ` +
       `${numberText(share, 1)} % right`).sort((a, b) => a.x - b.x));
   const { levels, sentence } = baselineOf(r);
-  return made("answers_against_distance", { kind: "lines", series, levels,
+  return made({ kind: "lines", series, levels,
     title: "Right answers against distance",
     caption: "Share of right answers by the distance back to where the answer was told. A point " +
       `stands for distances up to the next point. ${thinned(series)}${sentence}`, x: doubling,

@@ -143,7 +143,7 @@ function curveOf({ run, curve }, key, what, decimals, { stretch = 1, unit = 1 } 
 export function runCharts(runs) {
   const stretch = Math.ceil(Math.max(...runs.map(({ curve }) => curve.length)) / kCurvePoints);
   const losses = runs.map((run) => ({ name: run.run,
-    training: curveOf(run, "train_loss", "training loss", 4, { stretch }),
+    training: curveOf(run, "loss", "training loss", 4, { stretch }),
     validation: curveOf(run, "val_loss", "validation loss", 4) }));
   const first = Math.min(...losses.map(({ training }) => firstDrawn(training.map(({ x }) => x))));
   const series = losses.flatMap(({ name, training, validation }, style) => [

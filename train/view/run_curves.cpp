@@ -20,18 +20,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// A step, in the order of the columns of --format csv.
-Json point_of(const LoggedStep& at) {
-  Json point = Json::object();
-  FieldWriter io{point};
-  io({}, "step", at.step.step, "train_loss", at.step.loss);
-  io(Presence::known, "val_loss", at.validation_loss, "val_accuracy", at.accuracy,
-     "val_answer_accuracy", at.answer_accuracy);
-  io({}, "lr", at.step.learning_rate, "grad_norm", at.step.gradient_norm);
-  io(Presence::known, "stopped", at.stopped);
-  return point;
-}
-
 // Parameters of the newest checkpoint's model; null before the first.
 Json parameters_in(const fs::path& folder) {
   const std::optional<fs::path> checkpoint = find_checkpoint(folder);
@@ -60,7 +48,7 @@ Json read_run(const std::string& folder) {
   Json curve = Json::array();
   for (const LoggedStep& at : steps) {
     if (at.validation_loss) evaluated = at;
-    curve.push_back(point_of(at));
+    curve.push_back(json_of(at));
   }
   return {{"run", folder},
           {"folder", folder},
@@ -114,7 +102,7 @@ std::string curves_csv(const Json& curves) {
     }
   }
   std::vector<Column<Json>> columns;
-  for (const std::string key : {"run", "step", "train_loss", "val_loss", "val_accuracy",
+  for (const std::string key : {"run", "step", "loss", "val_loss", "val_accuracy",
                                 "val_answer_accuracy", "lr", "grad_norm", "stopped"}) {
     if (std::ranges::any_of(points, [&](const Json& point) { return point.contains(key); }))
       columns.push_back(

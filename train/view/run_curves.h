@@ -12,9 +12,9 @@ namespace headcount {
 
 /// Reads the runs in these folders: {"runs": [...]} with each run's name, which is the part of its
 /// path that differs ("mha/seed-1"), its folder, size, newest values, settings, starts and curve. A
-/// point of the curve is a line of metrics.jsonl, whose "loss" becomes "train_loss". Only whole
-/// lines count, since a run may still be writing. Throws DataError that names the folder or the
-/// file, and SettingError for a folder that is named twice.
+/// point of the curve is a line of metrics.jsonl. Only whole lines count, since a run may still be
+/// writing. Throws DataError that names the folder or the file, and SettingError for a folder that
+/// is named twice.
 nlohmann::ordered_json read_runs(const std::vector<std::string>& folders);
 
 /// As `--format` says: a table for people with one row per run, its name, attention, size and

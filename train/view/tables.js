@@ -43,7 +43,8 @@ export function lossTable(r, specs) {
       show);
     const cost = v.paired_difference_mean, half = v.paired_difference_ci95 ?? Infinity;
     const shown = cost > half ? "worse" : cost < -half ? "better" : "";
-    return [code(v.spec), numberText(v.params), bytes(v), v.runs.length, text("val_loss", numberText),
+    return [code(v.spec), numberText(v.params), bytes(v), v.runs.length,
+      text("val_loss", numberText),
       isReference(r, v) ? "" : text("paired_difference"), ...(byText ? [textCell(v)] : []), shown];
   }));
 }

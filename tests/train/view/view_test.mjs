@@ -66,7 +66,8 @@ function randomResults(count) {
         heads: [[], [{ entropy: 1, weights: [0.2, 0.8] }]] } };
   });
   return { data: "t", data_sha256: "a", context, seeds, common_seeds: seeds, config: { context },
-    match: "none", sweep: "", only_answers: answers && random() < 0.5, entropy_per_character: random() < 0.5 ? 0.9 : null,
+    match: "none", sweep: "", only_answers: answers && random() < 0.5,
+    entropy_per_character: random() < 0.5 ? 0.9 : null,
     answer_baselines: answers ? { guesser: 0.25, copier: 0.3 } : null,
     verdict: { metric: answers ? "answers" : "loss", reference: "mha", tolerance: 0.01, text: "",
       notes: [] }, command: "headcount compare </pre>", machine: "m", version: "v",
@@ -75,17 +76,18 @@ function randomResults(count) {
 }
 
 for (let i = 0; i < 200; ++i) {
-  const results = randomResults(whole(1, 20)), drawn = results.variants.filter((v) => v.runs.length);
+  const results = randomResults(whole(1, 20));
+  const drawn = results.variants.filter(({ runs }) => runs.length);
   const charts = chartsOf(results);
-  for (const { file, svg, caption } of charts) {
-    expectSound(svg, file);
+  for (const { title, svg, caption } of charts) {
+    expectSound(svg, title);
     assert.ok(caption.endsWith("."), caption);
     const size = svg.match(/viewBox="0 0 (\S+) (\S+)"/).slice(1).map(Number);
     for (const [, x, y] of svg.matchAll(/class="mark \w+" transform="translate\((\S+) (\S+)\)"/g))
       assert.ok(x >= 0 && x <= size[0] && y >= 0 && y <= size[1],
-        `a mark of ${file} lies outside: ${x} ${y}`);
+        `a mark of ${title} lies outside: ${x} ${y}`);
   }
-  const loss = charts.find(({ file }) => file === "loss_against_cache");
+  const loss = charts.find(({ title }) => title === "Validation loss against KV cache");
   for (const { spec } of drawn) // each has its mark, and a name beside the mark or in the legend
     assert.ok(loss.svg.includes(`>${escaped(spec)}</text>`), `${spec} has no name`);
   const parts = comparisonParts(results, true);
@@ -105,7 +107,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   study.variants[0].may_overfit = true; // so that losses at the end rank nothing
   const overfit = chartsOf(study)[1];
   assert.ok(!overfit.svg.includes("front") && !overfit.caption.includes("better"));
-  const steps = chartsOf(kept("recall")).find(({ file }) => file === "differences");
+  const steps = chartsOf(kept("recall")).find(({ title }) => title.includes("compared with"));
   assert.equal(count(steps.svg, /class="dot/g), 20); // of answers and steps, a dot for each seed
 }
 
@@ -265,7 +267,7 @@ assert.equal(escaped("\u0001\u0085\ufffe\uffffa"), "\ufffd\ufffd\ufffd\ufffda");
 {
   const plain = { steps: 60, lr: 0.001 };
   const runOf = (run, { loss = 1, steps = 60, validated = true, settings = {}, ...more } = {}) => {
-    const curve = list(steps, (i) => ({ step: i + 1, train_loss: loss * (1 + 1 / (i + 1)),
+    const curve = list(steps, (i) => ({ step: i + 1, loss: loss * (1 + 1 / (i + 1)),
       ...(validated && (i + 1) % 20 === 0 ? { val_loss: loss * (1.1 + 1 / (i + 1)) } : {}) }));
     return { run, context: 64, steps_done: steps, data_sha256: "a", curve,
       val_loss: validated ? curve.at(-1).val_loss : null, settings: { ...plain, ...settings },
