@@ -301,6 +301,12 @@ std::size_t table_width(const CommandLine& line) {
   return static_cast<std::size_t>(terminal_columns(STDOUT_FILENO).value_or(kUsual));
 }
 
+std::string verdict_lines(const std::vector<std::string>& clauses, std::size_t width) {
+  std::string text;
+  for (const std::string& clause : clauses) text += wrapped("verdict: " + clause, width) + "\n";
+  return text;
+}
+
 Format output_format(const CommandLine& line) {
   const std::string name = line.get(kFormatFlag.name, "text");
   constexpr std::string_view kNames[] = {"text", "json", "csv", "markdown"};  // as Format

@@ -95,11 +95,13 @@ std::string as_flags(std::string_view message);
 /// The flag of `output_format`, which every command with results has.
 inline const Flag kFormatFlag = {"format", "print results as text, json, csv or markdown", true};
 /// The flag of `table_width`.
-inline const Flag kWideFlag = {"wide", "show all columns of a table, wider than the terminal",
+inline const Flag kWideFlag = {"wide", "show all columns and notes, wider than the terminal",
                                false};
 /// Width that tables for people may have: 0 (any) with --wide; else that of COLUMNS, of the
 /// terminal or, where there is none, 100 characters.
 std::size_t table_width(const CommandLine& line);
+/// Lines on the verdicts of a comparison, at most as wide: "verdict: mqa is enough: ...".
+std::string verdict_lines(const std::vector<std::string>& clauses, std::size_t width);
 /// The format that `line` asks for. Throws UsageError for an unknown one.
 Format output_format(const CommandLine& line);
 /// Prints `text`, what a command says to people, or `result` as JSON, or the table of its `rows` as

@@ -305,10 +305,9 @@ void refuse_without_effect(const CommandLine& line, const ComparisonPlan& plan) 
 std::string results_in(const CommandLine& line, Format format, const ComparisonResult& result,
                        const fs::path& folder) {
   if (format == Format::json || format == Format::csv) return results_table(result, format);
-  std::string text = as_flags(comparison_table(result, format, table_width(line))) + "report " +
-                     (folder / kReport).string() + "\n";
-  for (const std::string& clause : verdict_clauses(result)) text += "verdict: " + clause + "\n";
-  return text;
+  const std::size_t width = table_width(line);
+  return as_flags(comparison_table(result, format, width)) + "report " +
+         (folder / kReport).string() + "\n" + verdict_lines(verdict_clauses(result), width);
 }
 
 int compare_command(const Call& call) {

@@ -180,8 +180,7 @@ void ComparisonProgress::update(const std::vector<RunPlan>& runs,
 }
 
 std::string ComparisonProgress::done() const {
-  return std::to_string(std::ranges::count(runs_, true, &Run::ended)) + " of " +
-         std::to_string(std::ranges::count(runs_, true, &Run::wanted)) + " runs";
+  return std::to_string(ended()) + " of " + std::to_string(wanted()) + " runs";
 }
 
 std::string ComparisonProgress::head() const {
@@ -222,6 +221,9 @@ void ComparisonProgress::finish(std::size_t run, const RunStatus& status) {
   const std::lock_guard lock(mutex_);
   runs_[run].newest.reset();
   const auto& result = status.result;
+  constexpr std::ptrdiff_t kLines = 10;
+  const std::ptrdiff_t every = (wanted() + kLines - 1) / kLines;
+  if (result && ended() % every != 0 && ended() != wanted()) return;
   const std::string how = !result ? "failed: " + as_flags(status.failure)
                           : result->learned_at
                               ? "learned in " + std::to_string(*result->learned_at) + " steps"

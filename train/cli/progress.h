@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -83,8 +85,9 @@ class RunProgress {
   Index validation_step_ = 0;  // of validation_loss_
 };
 
-/// Progress of a comparison on standard error: on a terminal one rewritten line with the loss of
-/// each run under way, otherwise one plain line per finished run. Thread-safe.
+/// Progress of a comparison on standard error: about ten plain lines a round on finished runs, one
+/// for each that failed, and on a terminal one rewritten line with the loss of each run under way.
+/// Thread-safe.
 class ComparisonProgress : public RunWatcher {
  public:
   /// The line `warning`, if it is not empty, is written before a run is trained.
@@ -106,6 +109,8 @@ class ComparisonProgress : public RunWatcher {
   /// Beginning of the progress line: "3 of 20 runs done, ETA 4m10s".
   std::string head() const;
   std::string done() const;  // "3 of 20 runs"
+  std::ptrdiff_t ended() const { return std::ranges::count(runs_, true, &Run::ended); }
+  std::ptrdiff_t wanted() const { return std::ranges::count(runs_, true, &Run::wanted); }
 
   Progress progress_;
   std::string warning_;

@@ -49,10 +49,10 @@ int report_command(const Call& call) {
   }
   if (page != out) make_folder(out);
   write_file_durably(page, report_page(parts));
+  const std::size_t width = table_width(line);
   for (const ReportPart& part : parts) {
-    const std::string table = part.table(call.format, table_width(line));
-    std::cout << (for_programs ? table : printable(table));
-    if (!for_programs && !part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';
+    const std::string table = part.table(call.format, width);
+    std::cout << (for_programs ? table : printable(table + verdict_lines(part.verdicts, width)));
   }
   if (!for_programs) std::cout << "report " << printable(page.string()) << '\n';
   return 0;

@@ -70,8 +70,10 @@ std::string learned_text(const ComparisonResult& result);
 /// Name of the setting that the comparison sweeps.
 std::string swept_setting(const ComparisonResult& result);
 
-/// Sentences that accompany the verdict: its assumptions, the seeds of the means, and reasons to
-/// train longer or with other settings.
+/// Sentences that accompany the verdict: what its numbers are, the seeds of the means, and reasons
+/// to distrust it, or to train longer or with other settings.
 std::vector<std::string> verdict_notes(const ComparisonResult& result);
+/// Sentences on its statistics: the test, what that assumes, and verdicts at other tolerances.
+std::vector<std::string> statistics_notes(const ComparisonResult& result);
 
 }  // namespace headcount

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "autograd/base/text.h"
 #include "train/compare/premises.h"
@@ -136,42 +137,59 @@ std::vector<std::string> notes(const ComparisonResult& result) {
   return sentences;
 }
 
+namespace {
+
+// Columns of a table for people; those that a newcomer reads, unless `all`.
+std::vector<std::string_view> shown_columns(const ComparisonResult& result, bool all) {
+  const Metric metric = result.question.metric;
+  const bool steps = metric == Metric::steps, losses = !steps && (all || metric == Metric::loss);
+  const std::size_t seeds = result.seeds.size();
+  const bool seeds_differ =
+      std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; });
+  const std::pair<std::string_view, bool> columns[] = {
+      {"spec", true},
+      {"params", all},
+      {"kv_cache_bytes_per_token", true},
+      {"seeds", seeds_differ},
+      {"steps_to_learn_median", steps},
+      {"val_loss_mean", losses},
+      {"excess_over_entropy", all && !steps},
+      {"answer_accuracy_mean", !steps},
+      {"learned", !steps},
+      {"paired_difference_mean", losses},
+      {"paired_difference_text_ci95", all && !steps},
+      {"steps_to_reference_loss_median", all && !steps},
+      {"cost_median", metric != Metric::loss},
+      {"verdict", true},
+      {"bits_per_character", all},
+      {"train_tokens_per_second", all}};
+  std::vector<std::string_view> keys;
+  for (const auto& [key, shown] : columns)
+    if (shown) keys.push_back(key);
+  return keys;
+}
+
+// Whether a table has all columns: with any width, and as Markdown, which no terminal shows.
+bool has_all(Format format, std::size_t width) { return format != Format::text || width == 0; }
+
+}  // namespace
+
 std::string results_table(const ComparisonResult& result, Format format, std::size_t width) {
   if (format == Format::json) return comparison_json(result).dump() + "\n";
   if (format == Format::csv) return csv_table(comparison_columns(result), result.variants);
-  std::vector<std::string_view> keys = {"spec", "params", "kv_cache_bytes_per_token"};
-  const std::size_t seeds = result.seeds.size();
-  if (std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; }))
-    keys.push_back("seeds");
-  if (result.question.metric == Metric::steps) {
-    keys.push_back("steps_to_learn_median");
-  } else {
-    keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
-                             "learned", "paired_difference_mean", "paired_difference_text_ci95",
-                             "steps_to_reference_loss_median"});
-  }
-  std::vector<std::string_view> rare({"train_tokens_per_second", "bits_per_character",
-                                      "paired_difference_text_ci95", "params", "learned",
-                                      "excess_over_entropy", "steps_to_reference_loss_median"});
-  if (result.question.metric != Metric::loss) {
-    keys.push_back("cost_median");
-    rare.insert(rare.end(), {"paired_difference_mean", "val_loss_mean"});
-  }
-  keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second"});
-  std::string text =
-      text_table(selected(comparison_columns(result), keys), result.variants, format, width, rare);
+  const bool all = has_all(format, width);
+  std::string text = text_table(selected(comparison_columns(result), shown_columns(result, all)),
+                                result.variants, format);
   if (format == Format::markdown) text += '\n';
-  for (const VariantResult& v : result.variants) {
-    for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
-  }
+  const auto add = [&](const std::string& line) { text += wrapped(line, all ? 0 : width) + '\n'; };
+  for (const VariantResult& v : result.variants)
+    for (const std::string& failure : v.failures) add(v.label() + ", " + failure);
   if (result.baselines)
-    text += "right without looking anything up: " + baselines_text(*result.baselines) + "\n";
+    add("right without looking anything up: " + baselines_text(*result.baselines));
   if (result.baselines || result.question.metric == Metric::steps)
-    text += "learned: " + learned_text(result) + "\n";
-  if (result.baseline_loss) {
-    text +=
-        formatted("loss by %s: %.4f nats\n", baseline_name(result).c_str(), *result.baseline_loss);
-  }
+    add("learned: " + learned_text(result));
+  if (result.baseline_loss)
+    add(formatted("loss by %s: %.4f nats", baseline_name(result).c_str(), *result.baseline_loss));
   if (const std::string rounded = rounded_table(result, format); !rounded.empty())
     text += '\n' + rounded + '\n';
   if (const auto sweep = sweep_columns(result); !sweep.empty())
@@ -181,9 +199,11 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
 
 std::string comparison_table(const ComparisonResult& result, Format format, std::size_t width) {
   std::string text = results_table(result, format, width);
+  const bool all = has_all(format, width);
   const char* const end = format == Format::markdown ? "\n\n" : "\n";
-  for (const std::vector<std::string>& sentences : {notes(result), verdict_notes(result)}) {
-    for (const std::string& sentence : sentences) text += sentence + end;
+  for (const auto& sentences : {notes(result), verdict_notes(result),
+                                all ? statistics_notes(result) : std::vector<std::string>()}) {
+    for (const std::string& sentence : sentences) text += wrapped(sentence, all ? 0 : width) + end;
   }
   return text;
 }

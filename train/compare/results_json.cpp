@@ -19,13 +19,14 @@ Json verdict_json(const ComparisonResult& result) {
   question.tolerance = tolerance(result);
   const auto enough = cheapest_enough(result);
   Json json = {
-      {"text", verdict_text(result)},
+      {"text", verdict_clauses(result)},
       {"enough", enough ? Json(enough->spec) : Json()},
       {"metric", std::ranges::find(kMetrics, question.metric, &Named<Metric>::second)->first},
       {"seeds", question.seeds.text()}};
   json.update(json_of(question));
   json["undecided"] = result.undecided.empty() ? Json() : Json(result.undecided);
   json["notes"] = verdict_notes(result);
+  for (const std::string& note : statistics_notes(result)) json["notes"].push_back(note);
   return json;
 }
 

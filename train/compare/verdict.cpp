@@ -271,26 +271,25 @@ std::optional<double> steps_to(const RunResult& run, double loss) {
   return std::nullopt;
 }
 
-std::vector<AtTolerance> sensitivity(const ComparisonResult& result) {
+std::string sensitivity(const ComparisonResult& result) {
   const Question& question = result.question;
-  if (question.metric != Metric::loss || !question.intervals || !result.undecided.empty() ||
-      result.variants.size() < 2)
-    return {};
   const VariantResult& than = reference(result);
   const std::optional<double> loss = mean_loss(question, than.runs);
-  if (!loss) return {};
+  if (question.metric != Metric::loss || !result.undecided.empty() || !loss) return "";
   const Judge judge(question.metric, question.seeds);
-  std::vector<AtTolerance> all;
+  std::string text;
   for (const double percent : {0.5, 1.0, 1.5, 2.0}) {
-    AtTolerance& at = all.emplace_back(AtTolerance{percent, {}});
-    const double limit = percent / kPercent * *loss;
-    for (const VariantResult& variant : result.variants) {
-      if (has_verdict(variant, result) &&
-          judge.verdict(deciding_costs(variant, than), limit) == Verdict::enough)
-        at.enough.push_back(variant.spec);
+    std::vector<std::string> enough;
+    for (const VariantResult& v : result.variants) {
+      if (has_verdict(v, result) &&
+          judge.verdict(deciding_costs(v, than), percent / kPercent * *loss) == Verdict::enough)
+        enough.push_back(v.spec);
     }
+    text += (text.empty() ? "Enough at a tolerance of " : "; ") +
+            formatted("%g %% of the loss: ", percent) +
+            (enough.empty() ? "none" : list_text(enough));
   }
-  return all;
+  return text + ".";
 }
 
 std::string verdict_word(Verdict verdict, Metric metric) {
@@ -363,13 +362,6 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
         "mha@4, shows whether anything does, and recall and lookup are texts that ask more");
   }
   return parts;
-}
-
-std::string verdict_text(const ComparisonResult& result) {
-  std::string text;
-  for (const std::string& clause : verdict_clauses(result))
-    text += (text.empty() ? "" : "; ") + clause;
-  return text;
 }
 
 }  // namespace headcount

@@ -71,14 +71,9 @@ bool is_control(const Question& question, std::string_view spec);
 /// if it did not get there.
 std::optional<double> steps_to(const RunResult& run, double loss);
 
-/// Verdicts about losses at another tolerance.
-struct AtTolerance {
-  double percent = 0;               ///< of the reference's loss
-  std::vector<std::string> enough;  ///< specs
-};
-/// Verdicts at 0.5, 1, 1.5 and 2 % of the reference's loss: how much they depend on the tolerance.
-/// Empty if nothing is decided, or if other things than losses are compared.
-std::vector<AtTolerance> sensitivity(const ComparisonResult& result);
+/// Which attentions are enough at 0.5, 1, 1.5 and 2 % of the reference's loss, a sentence: how much
+/// verdicts depend on the tolerance. Empty if nothing is decided, or if no losses are compared.
+std::string sensitivity(const ComparisonResult& result);
 
 /// Word for a verdict: "enough", "open", "not enough" or, of steps to learn, "later".
 std::string verdict_word(Verdict verdict, Metric metric);
@@ -103,12 +98,10 @@ bool has_verdict(const VariantResult& variant, const ComparisonResult& result);
 /// The attention with the least cache among those that are enough; null if none is.
 const VariantResult* cheapest_enough(const ComparisonResult& result);
 
-/// Verdict in words: "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.004 (tolerance 0.010);
-/// mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough,
-/// then the others. For answers and steps it gives, instead of an interval, how many seeds lie
-/// below the tolerance. If nothing can be decided, it says why.
-std::string verdict_text(const ComparisonResult& result);
-/// The clauses of that text, one for each attention.
+/// Verdicts in words: "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.004 (tolerance
+/// 0.010)", "mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough, then the
+/// others. For answers and steps they give, instead of an interval, how many seeds lie below the
+/// tolerance. If nothing can be decided, there is one clause, which says why.
 std::vector<std::string> verdict_clauses(const ComparisonResult& result);
 
 }  // namespace headcount

@@ -13,22 +13,32 @@ namespace headcount {
 
 namespace {
 
+bool is_judged(const ComparisonResult& result) {
+  return std::ranges::any_of(result.variants,
+                             [&](const VariantResult& v) { return has_verdict(v, result); });
+}
+
+// What the numbers of a table with verdicts are, as a sentence.
+std::string meaning(Metric metric) {
+  if (metric == Metric::loss)
+    return "+- is the half width of a 95 % confidence interval over seeds.";
+  return std::string(metric == Metric::steps ? "Steps to learn" : "Points") +
+         " are medians, with the least and the most over seeds.";
+}
+
 // Assumptions of the verdicts, as a sentence.
 std::string assumption(const Question& question) {
   if (question.metric != Metric::loss) {
-    const bool steps = question.metric == Metric::steps;
-    return std::string(steps
-                           ? "Steps to learn are medians, with the least and the most over seeds. "
-                           : "") +
-           "Verdicts count seeds (sign test): at least half of all seeds " +
-           (steps ? "take fewer steps than the tolerance allows (enough) or more (later)"
-                  : "lose less than the tolerance (enough) or more (not enough)") +
+    return std::string("Verdicts count seeds (sign test): at least half of all seeds ") +
+           (question.metric == Metric::steps
+                ? "take fewer steps than the tolerance allows (enough) or more (later)"
+                : "lose less than the tolerance (enough) or more (not enough)") +
            ". Each verdict is wrong with a probability of at most 5 %, whatever the distribution "
            "over seeds.";
   }
   const char* const how = question.seeds.grows() ? "repeated confidence intervals" : "Student t";
   return "Verdicts are tests of non-inferiority, one-sided at 2.5 %, and assume that differences "
-         "are normally distributed over seeds (95 % confidence intervals, " +
+         "are normally distributed over seeds (" +
          std::string(how) + ").";
 }
 
@@ -59,17 +69,6 @@ std::string skewed_text(const ComparisonResult& result) {
   if (names.empty() || result.question.metric != Metric::loss) return "";
   return "Differences of " + list_text(names) +
          " are more skewed than normal ones mostly are: do not trust their intervals.";
-}
-
-// Which attentions are enough at other tolerances; empty if nothing is decided.
-std::string sensitivity_text(const ComparisonResult& result) {
-  std::string text;
-  for (const AtTolerance& at : sensitivity(result)) {
-    text += (text.empty() ? "Enough at a tolerance of " : "; ") +
-            formatted("%g %% of the loss: ", at.percent) +
-            (at.enough.empty() ? "none" : list_text(at.enough));
-  }
-  return text + (text.empty() ? "" : ".");
 }
 
 // Says which attentions overfit; empty if none does.
@@ -170,10 +169,9 @@ std::string swept_setting(const ComparisonResult& result) {
 
 std::vector<std::string> verdict_notes(const ComparisonResult& result) {
   std::vector<std::string> sentences;
-  const bool judged = std::ranges::any_of(
-      result.variants, [&](const VariantResult& v) { return has_verdict(v, result); });
-  if (judged && result.question.intervals) sentences.push_back(assumption(result.question));
-  for (const std::string& text : {overfit_text(result), falling_text(result)})
+  const bool judged = is_judged(result);
+  if (judged && result.question.intervals) sentences.push_back(meaning(result.question.metric));
+  for (const std::string& text : {overfit_text(result), falling_text(result), skewed_text(result)})
     if (judged && !text.empty()) sentences.push_back(text);
   if (const std::vector<std::uint64_t>& lost = reference(result).diverged; !lost.empty()) {
     sentences.push_back(reference(result).spec + ", the reference, diverged on " +
@@ -188,8 +186,13 @@ std::vector<std::string> verdict_notes(const ComparisonResult& result) {
   }
   if (!result.variants.empty() && !result.variants.front().swept.empty())
     add_sweep_notes(result, sentences);
-  for (const std::string& text : {sensitivity_text(result), skewed_text(result)})
-    if (judged && !text.empty()) sentences.push_back(text);
+  return sentences;
+}
+
+std::vector<std::string> statistics_notes(const ComparisonResult& result) {
+  if (!is_judged(result) || !result.question.intervals) return {};
+  std::vector<std::string> sentences = {assumption(result.question)};
+  if (const std::string text = sensitivity(result); !text.empty()) sentences.push_back(text);
   return sentences;
 }
 

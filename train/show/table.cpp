@@ -87,17 +87,24 @@ std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t
   for (const std::string_view key : rare) {
     const auto column = std::ranges::find(columns, key, &TextColumn::key);
     if (width == 0 || column == columns.end() || width_of(text) <= width) continue;
-    const std::string heading = in_one_line(column->heading);
-    left_out += left_out.empty() ? "left out, see --wide: " : "; ";
-    if (left_out.size() - (left_out.rfind('\n') + 1) + heading.size() >= width) {
-      left_out.back() = '\n';
-      left_out += "  ";
-    }
-    left_out += heading;
+    left_out += (left_out.empty() ? "left out, see --wide: " : "; ") + in_one_line(column->heading);
     columns.erase(column);
     text = side_by_side(columns);
   }
-  return left_out.empty() ? text : text + left_out + "\n";
+  return left_out.empty() ? text : text + wrapped(left_out, width) + "\n";
+}
+
+std::string wrapped(std::string_view line, std::size_t width) {
+  std::string text;
+  std::size_t column = 0;
+  for (const std::string_view word : split_text(line, ' ')) {
+    const std::size_t length = character_count(word);
+    const bool fits = width == 0 || column + 1 + length <= width;
+    if (!text.empty()) text += fits ? " " : "\n  ";
+    column = (text.empty() ? 0 : fits ? column + 1 : 2) + length;
+    text += word;
+  }
+  return text;
 }
 
 nlohmann::ordered_json json_number(double number) {

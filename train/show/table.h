@@ -55,6 +55,10 @@ struct TextColumn {
 std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t width,
                      const std::vector<std::string_view>& rare);
 
+/// Line of text in lines of at most `width` characters, where words allow that; all but the first
+/// begin with two spaces. A width of 0 leaves it as it is.
+std::string wrapped(std::string_view line, std::size_t width);
+
 /// A number as JSON, an integer where it is whole: 64 and not 64.0.
 nlohmann::ordered_json json_number(double number);
 /// A number as JSON; null if there is none.

@@ -39,8 +39,12 @@ std::string names_or_count(const std::vector<std::string>& names, const std::str
 std::string section(const ReportPart& part, bool alone) {
   std::string out = "<section class=\"part\">\n" + element(alone ? "h1" : "h2", part.title);
   out += "<div class=\"columns beside\">\n";
-  if (!part.verdict.empty()) {
-    out += "<p class=\"verdict\"><strong>Verdict:</strong> " + escaped(part.verdict) + "</p>\n";
+  if (!part.verdicts.empty()) {
+    out += "<div class=\"verdict\"><strong>Verdict:</strong> " + escaped(part.verdicts.front());
+    std::string others;
+    for (std::size_t i = 1; i < part.verdicts.size(); ++i)
+      others += element("li", part.verdicts[i]);
+    out += (others.empty() ? "" : "\n<ul>\n" + others + "</ul>") + "</div>\n";
   }
   out +=
       "</div>\n<h2>Results</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
@@ -64,7 +68,7 @@ ReportPart comparison_part(const ComparisonResult& result, bool can_try) {
   ReportPart part;
   part.title = (named ? "Attention compared: " : "") + names_or_count(specs, "attention") +
                (named ? "" : " compared");
-  part.verdict = verdict_text(result);
+  part.verdicts = verdict_clauses(result);
   part.table = [result](Format format, std::size_t width) {
     return results_table(result, format, width);
   };

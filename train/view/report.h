@@ -21,8 +21,8 @@ inline constexpr const char* kTrainingPage = "headcount.html";
 
 /// A section of a report.
 struct ReportPart {
-  std::string title;    ///< "Attention compared: mha and mqa"
-  std::string verdict;  ///< sentence; empty for training runs
+  std::string title;                  ///< "Attention compared: mha and mqa"
+  std::vector<std::string> verdicts;  ///< see verdict_clauses; none for training runs
   /// As commands print it with this `--format`; text is at most so wide if that is not 0.
   std::function<std::string(Format, std::size_t width)> table;
   std::vector<std::string> notes;  ///< sentences below the table

@@ -3,6 +3,7 @@
 #include "train/cli/progress.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "train/run_program.h"
 #include "train/show/units.h"
@@ -87,6 +88,26 @@ TEST_F(RunProgressTest, IsAFewPlainLinesOrOneThatIsWrittenAgain) {
   EXPECT_TRUE(progress.starts_with("\r\033[Kstep 1/1000 ")) << again;
   EXPECT_TRUE(progress.ends_with("\n")) << again;
   EXPECT_EQ(std::ranges::count(progress, '\n'), 1) << again;
+}
+
+TEST(ComparisonProgress, TellsOfAboutTenRunsARoundAndOfEachThatFailed) {
+  const std::vector<RunPlan> runs(25, RunPlan{"mha", tiny_options(), "", ""});
+  std::vector<RunStatus> statuses(runs.size());
+  std::vector<std::size_t> round(runs.size());
+  std::iota(round.begin(), round.end(), std::size_t{0});
+  testing::internal::CaptureStderr();
+  ComparisonProgress progress(ProgressMode::automatic, "");
+  progress.update(runs, statuses, round);
+  for (const std::size_t run : round) {
+    statuses[run].ended = true;
+    if (run != 3) statuses[run].result.emplace();
+    progress.update(runs, statuses, round);
+    progress.finish(run, statuses[run]);
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(lines_of(text).size(), 10u) << text;
+  expect_parts(text, {"mha: failed:  (4 of 25 runs done)\n", "(6 of 25 ", "(25 of 25 "});
+  expect_no_parts(text, {"(2 of 25 ", "(5 of 25 "});
 }
 
 TEST(Progress, IsThatWhichIsAskedFor) {

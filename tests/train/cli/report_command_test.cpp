@@ -91,10 +91,13 @@ TEST_F(ReportCommand, ShowsARunThatIsGoingOnAndReadsNoWeights) {
 TEST_F(ReportCommand, JudgesKeptResultsAgainAndShowsThemBesideRuns) {
   const std::string kept = HEADCOUNT_FIXTURE_FOLDER "/../bench/results/",
                     files = kept + "mqar_bytes.json " + kept + "shakespeare_looks.json";
-  expect_parts(text(files + " a --out beside"), {"verdict: mqa is enough: 25 % of mha's KV cache"});
+  expect_parts(text(files + " a --out beside"),
+               {"verdict: mqa is enough: 25 % of mha's KV cache, at",
+                "\nverdict: enough too: gta2 and gqa2\n"});
   expect_parts(folder_->contents("beside/report.html"),
                {"<h2>Training run: a</h2>", "<h2>13 attentions compared</h2>",
-                "<strong>Verdict:</strong> mqa is enough", "3*delta/mqa (ffn-dim 323) is enough"});
+                "<strong>Verdict:</strong> mqa is enough",
+                "<li>enough too: 3*mqa@85/mqa (ffn-dim 408)</li>"});
   expect_parts(text(kept + "mqar_bytes.json --format csv"), {"spec,", "\nmqa,"});
   expect_refusal(kUsage, kept + "mqar_bytes.json a --format csv",
                  {"--format csv prints one comparison, or runs"});

@@ -63,9 +63,16 @@ ComparisonResult compared_by_steps() {
 
 using Change = std::function<void(ComparisonResult&)>;
 
+// The verdicts in one line.
+std::string text_of(const ComparisonResult& r) {
+  std::string text;
+  for (const std::string& clause : verdict_clauses(r)) text += (text.empty() ? "" : "; ") + clause;
+  return text;
+}
+
 std::string text_after(ComparisonResult r, const Change& change) {
   change(r);
-  return verdict_text(summarized(r));
+  return text_of(summarized(r));
 }
 
 TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
@@ -166,7 +173,7 @@ TEST(VerdictText, SaysWhereNothingCostsMoreThanTheTolerance) {
   const std::string nothing = "on this text nothing that was tried costs more";
   ComparisonResult r = decided_comparison();
   r.question.tolerance = 0.1;
-  expect_parts(verdict_text(summarized(r)), {nothing});
+  expect_parts(text_of(summarized(r)), {nothing});
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult& c) { c.question.tolerance = 0.015; }, "one is not enough"},
       {[](ComparisonResult& c) { c.variants[1] = losing("mqa", 256, {kFailedRun}); }, "one failed"},
@@ -194,7 +201,7 @@ TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
                          steps = summarized(compared_by_steps());
   const auto json = comparison_json(losses);
   expect_values(json["verdict"],
-                {{"text", verdict_text(losses)}, {"enough", "mqa"}, {"reference", "mha"}});
+                {{"text", verdict_clauses(losses)}, {"enough", "mqa"}, {"reference", "mha"}});
   EXPECT_NEAR(json["verdict"]["tolerance"].get<double>(), 0.01001, 1e-12);
   for (const auto& [variant, word] : {std::pair{0, "not enough"}, {1, "enough"}, {3, "open"}})
     EXPECT_EQ(json["variants"][variant]["verdict"], word);
@@ -209,6 +216,24 @@ TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
   EXPECT_TRUE(comparison_json(summarized(losses))["verdict"]["enough"].is_null());
 }
 
+// Statistics are for those who ask for them with any width.
+TEST(ComparisonTable, OfAWidthHasWhatANewcomerReadsInLinesThatFit) {
+  ComparisonResult steps = summarized(compared_by_steps());
+  steps.variants[1].failures = {"seed 3: " + std::string(30, 'x') + " with a long reason " +
+                                std::string(60, 'y')};
+  const std::string table = comparison_table(steps, Format::text, 80);
+  for (const std::string& line : lines_of(table)) EXPECT_LE(line.size(), 80u) << line;
+  expect_parts(table,
+               {"attention  KV B/token at 0      steps to learn  more steps than mha, %  ver",
+                "with a long reason\n  yyy", "Steps to learn are medians, "});
+  const char* const wide[] = {"params", "tok/s", "Verdicts count seeds"};
+  for (const char* part : wide) {
+    expect_no_parts(table, {part});
+    for (const Format format : {Format::text, Format::markdown})
+      expect_parts(comparison_table(steps, format, format == Format::text ? 0 : 80), {part});
+  }
+}
+
 TEST(NumberText, HasNoSignWhereRoundingLeavesZero) {
   EXPECT_EQ(number_text(-0.04, 1), "0.0");
   EXPECT_EQ(number_text(-0.06, 1), "-0.1");
@@ -217,7 +242,7 @@ TEST(NumberText, HasNoSignWhereRoundingLeavesZero) {
 }
 
 TEST(VerdictNotes, SayWhatIsEnoughAtOtherTolerances) {
-  EXPECT_EQ(verdict_notes(summarized(decided_comparison())).back(),
+  EXPECT_EQ(statistics_notes(summarized(decided_comparison())).back(),
             "Enough at a tolerance of 0.5 % of the loss: mqa; 1 % of the loss: mqa; 1.5 % of the "
             "loss: mqa; 2 % of the loss: mqa and gqa2.");
 }
@@ -239,11 +264,13 @@ TEST(VerdictNotes, NameDifferencesTooSkewedForANormal) {
 
 TEST(VerdictNotes, SayWhatVerdictsSuppose) {
   ComparisonResult losses = summarized(decided_comparison());
-  expect_parts(verdict_notes(losses)[0], {"one-sided at 2.5 %, and assume that", "Student t"});
+  EXPECT_EQ(verdict_notes(losses)[0],
+            "+- is the half width of a 95 % confidence interval over seeds.");
+  expect_parts(statistics_notes(losses)[0], {"one-sided at 2.5 %, and assume that", "Student t"});
   losses.question.seeds = {3, 9};
-  expect_parts(verdict_notes(losses)[0], {"repeated confidence intervals"});
+  expect_parts(statistics_notes(losses)[0], {"repeated confidence intervals"});
   expect_parts(comparison_table(summarized(answered_comparison())),
-               {"Verdicts count seeds (sign test): "});
+               {"Points are medians, with the least", "Verdicts count seeds (sign test): "});
 }
 
 TEST(StepsToALoss, LieBetweenEvaluations) {

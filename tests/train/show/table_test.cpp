@@ -58,6 +58,14 @@ TEST(Table, AsTextHasNumbersAtTheRightAndHeadingsAboveThem) {
       << "aligned by characters";
 }
 
+TEST(Wrapped, BreaksALineAtSpacesAndIndentsWhatFollows) {
+  const std::string line = "twelve ± two lines of text";
+  EXPECT_EQ(wrapped(line, 0), line);
+  EXPECT_EQ(wrapped(line, 26), line) << "as wide";
+  EXPECT_EQ(wrapped(line, 12), "twelve ± two\n  lines of\n  text") << "counted in characters";
+  EXPECT_EQ(wrapped("a word that-is-longer than", 8), "a word\n  that-is-longer\n  than");
+}
+
 TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
   EXPECT_EQ(csv_table(columns(), kFruits),
             "name,price,ripe\nfig,0.1,yes\n\"red \"\"plum\"\"\",,no\n\"\",12,yes\n");
