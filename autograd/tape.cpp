@@ -1,30 +1,12 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"
 
 namespace headcount {
-
-std::optional<std::string> non_finite(std::span<const Real> numbers) {
-  int wrong = 0;  // a loop without an early end is vectorised
-  for (const Real x : numbers) wrong |= std::isfinite(x) ? 0 : 1;
-  if (wrong == 0) return std::nullopt;
-  const auto found = std::ranges::find_if_not(numbers, [](Real x) { return std::isfinite(x); });
-  return message_of("is {} at element {}", *found, found - numbers.begin());
-}
-
-DryCounts::OfOp DryCounts::sum() const {
-  OfOp all;
-  for (const OfOp& op : ops) {
-    all.of_cache += op.of_cache;
-    all.of_tokens += op.of_tokens;
-  }
-  return all;
-}
 
 Shape Var::shape() const {
   if (tape == nullptr) throw StaleVarError("a Var that belongs to no tape was used");
@@ -96,19 +78,10 @@ Var Tape::parameter(ParameterId id) {
 }
 
 Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs) {
-  if (profile_ != nullptr) {
-    Index inputs_size = 0;  // each value counts once
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (std::ranges::find(inputs.first(i), inputs[i].index, &Var::index) == inputs.first(i).end())
-        inputs_size += node(inputs[i]).shape.size();
-    }
-    profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
-  }
   return push_op(op, shape, room_for(shape), inputs);
 }
 
 Var Tape::record_alias(Op op, const Shape& shape, Var input) {
-  if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), 0, 0);
   return push_op(op, shape, node(input).value, {&input, 1});
 }
 
@@ -119,19 +92,14 @@ Var Tape::push_op(Op op, const Shape& shape, Real* value, std::span<const Var> i
   n.value = value;
   for (const Var input : inputs) n.needs_gradient |= needs_gradient(input);
   if (is_dry()) n.of_cache = inputs.empty() ? op == Op::read_rows : node(inputs.front()).of_cache;
-  if (trap_) {
-    inputs_.resize(nodes_.size());
-    inputs_.emplace_back(inputs.begin(), inputs.end());
-  }
-  return push(n);
+  const Var output = push(n);
+  for (TapeWatcher* const watcher : watchers_) watcher->begin_forward(output, inputs);
+  return output;
 }
 
-bool Tape::dry(Var y, Count macs) {
-  if (!is_dry()) return false;
-  const Node& n = node(y);
-  DryCounts::OfOp& counts = dry_->ops[static_cast<std::size_t>(n.op)];
-  (n.of_cache ? counts.of_cache : counts.of_tokens) += macs;
-  return true;
+std::string Tape::parameter_name(Var x) const {
+  const ParameterId id = node(x).parameter;
+  return id.valid() ? parameters_->name(id) : "";
 }
 
 GradientSink Tape::gradient_sink(Var input) {
@@ -174,11 +142,10 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
   }
   for (std::size_t i = output.index + 1; i-- > 0;) {
     if (nodes_[i].gradient == nullptr || nodes_[i].vjp == nullptr) continue;
-    if (profile_ != nullptr) profile_->begin_backward();
+    const Var y = {this, static_cast<std::uint32_t>(i), generation_};
+    for (TapeWatcher* const watcher : watchers_) watcher->begin_backward(y);
     nodes_[i].vjp(nodes_[i].closure, *this, nodes_[i].gradient);
-    if (profile_ != nullptr) profile_->end_backward(nodes_[i].op, i);
-    for (std::size_t j = 0; i < inputs_.size() && j < inputs_[i].size(); ++j)
-      trap(i, inputs_[i][j].gradient(), "gradient of input " + std::to_string(j));
+    for (TapeWatcher* const watcher : watchers_) watcher->end_backward(y);
     // The gradient dies here, unless it was passed on to an input.
     if (nodes_[i].gradient != nullptr) buffers_.give_back(nodes_[i].gradient);
     nodes_[i].gradient = nullptr;
@@ -190,46 +157,14 @@ void Tape::reset() {
     if (n.gradient != nullptr && !n.parameter.valid()) buffers_.give_back(n.gradient);
   }
   nodes_.clear();
-  inputs_.clear();
   arena_.reset();
   random_.stream = first_stream_;
   ++generation_;
 }
 
-void Tape::reset_to(std::span<Var* const> kept) {
-  carried_.clear();
-  std::vector<Shape> shapes;
-  for (const Var* x : kept) {
-    shapes.push_back(x->shape());
-    carried_.insert(carried_.end(), x->value().begin(), x->value().end());
-  }
-  reset();
-  std::span<const Real> left = carried_;
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    const auto size = static_cast<std::size_t>(shapes[i].size());
-    *kept[i] = constant(shapes[i], left.first(size));
-    left = left.subspan(size);
-  }
-}
-
 RandomKey Tape::next_random_key() {
   ++random_.stream;
   return random_;
-}
-
-void Tape::trap(std::size_t index, std::span<const Real> numbers, const std::string& what) const {
-  const auto found = non_finite(numbers);
-  if (!found) return;
-  std::string inputs;
-  for (const Var input : inputs_[index])
-    inputs += (inputs.empty() ? "" : ", ") + describe(input.index);
-  throw NonFiniteError("op {} ({}) -> {}, node {}: the {} {}", name(nodes_[index].op), inputs,
-                       nodes_[index].shape.text(), index, what, *found);
-}
-
-std::string Tape::describe(std::size_t index) const {
-  const Node& n = nodes_[index];
-  return (n.parameter.valid() ? parameters_->name(n.parameter) + " " : "") + n.shape.text();
 }
 
 }  // namespace headcount

@@ -1,16 +1,14 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/arena.h"
 #include "autograd/base/count.h"
-#include "autograd/checks/profile.h"
 #include "autograd/op.h"
 #include "autograd/parameters.h"
 #include "autograd/random.h"
@@ -19,10 +17,7 @@
 namespace headcount {
 
 class Tape;
-
-/// The first of `numbers` that is NaN or infinite, as "is nan at element 3"; nothing if all are
-/// finite.
-std::optional<std::string> non_finite(std::span<const Real> numbers);
+struct DryCounts;
 
 /// A value on a tape: a handle, cheap to copy. Valid until the tape is reset; used after that, it
 /// throws StaleVarError.
@@ -52,17 +47,14 @@ struct GradientSink {
   }
 };
 
-/// Multiply-accumulates of a dry pass.
-struct DryCounts {
-  /// Those of one op: what it makes of cached rows alone, such as keys that are rebuilt, and the
-  /// rest.
-  struct OfOp {
-    Count of_cache, of_tokens;
-  };
-  std::array<OfOp, static_cast<std::size_t>(Op::count_)> ops = {};
-
-  const OfOp& operator[](Op op) const { return ops[static_cast<std::size_t>(op)]; }
-  OfOp sum() const;
+/// Follows the ops of a tape, as the checks do that time them and that stop at the first NaN.
+class TapeWatcher {
+ public:
+  virtual ~TapeWatcher() = default;
+  virtual void begin_forward(Var output, std::span<const Var> inputs) = 0;
+  virtual void end_forward(Var output) = 0;
+  virtual void begin_backward(Var output) = 0;
+  virtual void end_backward(Var output) = 0;
 };
 
 /// Reverse-mode automatic differentiation. Construction order is the tape: nodes live in one
@@ -98,7 +90,8 @@ class Tape {
     node(x).needs_gradient = true;
     return x;
   }
-  /// Records a value of a dry tape, or as Op::read_rows one that is made of cached rows alone.
+  /// Records a shape without values on a dry tape. With Op::read_rows, ops on it count as work on
+  /// the cache.
   Var dry_leaf(const Shape& shape, Op op = Op::leaf) { return record(op, shape, {}); }
   /// Records the value of x without a copy, as a constant: x gets no gradient through it.
   Var detached(Var x);
@@ -110,13 +103,11 @@ class Tape {
 
   /// Computes the gradients of `output`, its elements weighted by `cotangent` (empty: by 1), with
   /// respect to every leaf and parameter that it depends on. Throws ShapeError if it depends on
-  /// none or if `cotangent` has another size, and NonFiniteError as `trap_non_finite` says.
+  /// none or if `cotangent` has another size.
   void backward(Var output, std::span<const Real> cotangent = {});
 
   /// Starts a new step: forgets all nodes, keeps the memory.
   void reset();
-  /// Forgets all nodes but these, which become constants; later nodes reuse the memory.
-  void reset_to(std::span<Var* const> kept);
 
   /// Turns dropout on (training) or off (evaluation, the default), and sets its probability for ops
   /// that are given none.
@@ -135,12 +126,8 @@ class Tape {
   /// Key of the next random stream of this step; each call returns another one.
   RandomKey next_random_key();
 
-  /// Debug switch: the first NaN or infinity in a value or a gradient throws NonFiniteError, which
-  /// names the op, the shapes of its inputs and output, and the element.
-  void trap_non_finite(bool on) { trap_ = on; }
-
-  /// Lets `profile` time the ops from now on; null: no timing.
-  void profile(Profile* profile) { profile_ = profile; }
+  /// Lets `watchers` follow the ops from now on, and no others.
+  void watch(std::vector<TapeWatcher*> watchers) { watchers_ = std::move(watchers); }
 
   /// Bytes held for values and gradients, and heap allocations made for them so far.
   std::size_t memory_capacity() const { return arena_.capacity() + buffers_.capacity(); }
@@ -158,7 +145,7 @@ class Tape {
   }
   /// A new node whose value is `input`'s own memory under another shape.
   Var record_alias(Op op, const Shape& shape, Var input);
-  /// Sets the vjp of `output` and, with the trap on, checks its value: call it last.
+  /// Sets the vjp of `output`, whose value is computed: call it last.
   template <class Vjp>
   void finish(Var output, const Vjp& vjp);
   bool is_dry() const { return dry_ != nullptr; }
@@ -173,6 +160,7 @@ class Tape {
   }
   Shape shape(Var x) const { return node(x).shape; }
   Op op(Var x) const { return node(x).op; }
+  std::string parameter_name(Var x) const;  ///< empty if x is no parameter
   /// Memory for saved statistics, until `reset`.
   Real* scratch(Index count) { return arena_.take_reals(count); }
   /// Memory for `count` objects of type T, which are not constructed, until `reset`.
@@ -207,10 +195,6 @@ class Tape {
   Node& node(Var x) { return const_cast<Node&>(static_cast<const Tape*>(this)->node(x)); }
   Var push(const Node& node);
   Var push_op(Op op, const Shape& shape, Real* value, std::span<const Var> inputs);
-  // Throws NonFiniteError for the op of a node if one of `numbers` is not finite.
-  void trap(std::size_t index, std::span<const Real> numbers, const std::string& what) const;
-  std::string describe(std::size_t index) const;
-
   Real* room_for(const Shape& shape) {
     return is_dry() ? nullptr : arena_.take_reals(shape.size());
   }
@@ -219,24 +203,20 @@ class Tape {
   DryCounts* dry_ = nullptr;
   Gradients* gradients_to_ = nullptr;  // null: parameters are constants
   std::vector<Node> nodes_;
-  std::vector<std::vector<Var>> inputs_;  // by node, with the trap on
-  std::vector<Real> carried_;             // values that reset_to carries over
   std::uint32_t generation_ = 0;
   Arena arena_;
   BufferPool buffers_;  // gradients and scratch of vjps
   RandomKey random_;
   std::uint32_t first_stream_ = 0;
-  Profile* profile_ = nullptr;
+  std::vector<TapeWatcher*> watchers_;
   bool training_ = false;
   Real dropout_ = 0;
-  bool trap_ = false;
 };
 
 template <class Vjp>
 void Tape::finish(Var output, const Vjp& vjp) {
   Node& n = node(output);
-  if (profile_ != nullptr) profile_->end_forward();
-  if (trap_) trap(output.index, output.value(), "value");
+  for (TapeWatcher* const watcher : watchers_) watcher->end_forward(output);
   if (!n.needs_gradient) return;
   n.closure = arena_.store(vjp);
   n.vjp = [](const void* closure, Tape& tape, const Real* dy) {

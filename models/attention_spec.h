@@ -44,10 +44,9 @@ struct AttentionSpec {
   std::vector<LayerSpec> cycle;  ///< one layer if all are alike; the first does not share
 };
 
-/// Settings of all layers that, in a pattern with layers that have scores, its other layers do not
-/// take: the window and sinks are parts of scores, norms are of q and k, and the gate, as in
-/// Qwen3-Next, whose states have a gate of their own, is beside scores, too. A layer's own word may
-/// give them.
+/// Settings of all layers that a pattern of attentions with scores and of recurrent states applies
+/// to the former alone: windows, sinks and norms act on scores, and in Qwen3-Next, whose states
+/// have a gate of their own, so does the gate. The word of a layer may set them for it.
 inline constexpr std::array<const char*, 4> kLeftToScores = {"window", "sinks", "gate", "qk-norm"};
 
 /// Returns true if layers of the cycle have scores.

@@ -1,11 +1,26 @@
 #pragma once
 
+#include <map>
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/language_model.h"
+#include "nn/attention/layer_cache.h"
 
 namespace headcount {
+
+/// Name of the form (see attention_forms) in which layers compute from their caches, by the name of
+/// their kind:
+/// {"mla", "absorbed"}.
+using FormOfKind = std::map<std::string, std::string, std::less<>>;
+
+/// Empty caches of a model, one per layer; the cache of a layer that shares stays empty. `forms`
+/// chooses a form by kind. Throws ShapeError if the model has layers of the kind but none offers
+/// the form.
+std::vector<LayerCache> make_caches(const ModelPlan& plan, const CacheOptions& options,
+                                    const FormOfKind& forms = {});
 
 struct DecodeOptions {
   Index sequences = 1;  ///< sequences decoded together, one token of each at a time

@@ -6,7 +6,6 @@
 
 #include "autograd/base/error.h"
 #include "autograd/no_target.h"
-#include "models/cost/model_cache.h"
 
 namespace headcount {
 
@@ -85,9 +84,10 @@ bool mixes_values(const ResolvedModel& model) {
 
 }  // namespace
 
-template <class MemoryOf>
-Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                       Index first, const MemoryOf& memory_of, OnTape held) const {
+Var LanguageModel::run(
+    Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
+    const std::function<Memory(Index layer)>& memory_of,
+    const std::function<void(std::span<Var* const> read_later)>& after_layer) const {
   const Index length = std::ssize(tokens) / sequences;
   if (first + length > plan_->context) {
     throw ShapeError("a sequence of {} tokens is longer than the context of {}", first + length,
@@ -103,7 +103,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
   x = drop(x);
   std::vector<Memory> kept(plan_->cycle.size());  // of the layers that others may share
   std::optional<Var> first_values;
-  std::vector<Var*> carried = {&x};
+  std::vector<Var*> read_later = {&x};
   for (Index layer = 0; layer < plan_->layers; ++layer) {
     const Block& block = blocks_[layer];
     const Index place = plan_->place(layer), writer = plan_->writers[place];
@@ -115,7 +115,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     x = add(x, drop(block.attention->forward(h, memory)));
     if (layer == 0 && mixes_values(*plan_)) {
       first_values = memory.first_values();
-      carried.push_back(&*first_values);
+      read_later.push_back(&*first_values);
     }
     if (block.mlp) {
       h = (*block.mlp_norm)(x);
@@ -123,7 +123,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
       x = add(x, drop((*block.mlp)(h, memory)));
     }
     kept[place] = std::move(memory);
-    if (held == OnTape::one_layer) tape.reset_to(carried);
+    if (after_layer) after_layer(read_later);
   }
   return x;
 }
@@ -132,20 +132,6 @@ Var LanguageModel::head(Var x) const {
   x = norm_(x);
   const Var logits = head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(*x.tape));
   return plan_->logit_cap > 0 ? soft_cap(logits, static_cast<Real>(plan_->logit_cap)) : logits;
-}
-
-Var LanguageModel::finite_head(Var x) const {
-  const Var logits = head(x);
-  const auto wrong = non_finite(logits.value());
-  if (!wrong) return logits;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (const auto weight = non_finite(parameters_.value({i})))
-      throw NonFiniteError("the logits are not finite, because {} {}; take an earlier checkpoint",
-                           parameters_.name({i}), *weight);
-  }
-  throw NonFiniteError(
-      "the logits are not finite although all weights are: numbers grow too large on the way; take "
-      "an earlier checkpoint, or train again with a lower `lr`");
 }
 
 namespace {
@@ -175,53 +161,8 @@ Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Inde
   const auto memory_of = [&](Index layer) {
     return Memory({}, stats.empty() ? nullptr : &stats[layer]);
   };
-  const Var x = run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers);
+  const Var x = run(tape, tokens, sequences, 0, memory_of);
   return finite_head(counted_rows(x, targets).first);
-}
-
-Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                          std::span<LayerCache> caches, std::span<AttentionStats> stats) const {
-  const Index count = std::ssize(tokens) / sequences;
-  for (const LayerCache& cache : caches) cache.require_takes(count);
-  bool begun = false;  // what is refused before the first layer changes no cache
-  const auto memory_of = [&](Index layer) {
-    begun = true;
-    return Memory(caches[layer], count, stats.empty() ? nullptr : &stats[layer]);
-  };
-  const Index before = caches.front().length();
-  const auto set_length = [&](Index length) {
-    for (LayerCache& cache : caches) cache.set_length(length);
-  };
-  try {
-    const Var y = finite_head(run(tape, tokens, sequences, before, memory_of, OnTape::one_layer));
-    set_length(before + count);
-    return y;
-  } catch (...) {
-    if (begun) set_length(0);
-    throw;
-  }
-}
-
-std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,
-                                                   const FormOfKind& forms) const {
-  cache_of(plan_).require_fit(options.rounding);
-  std::vector<LayerCache> caches;
-  for (Index layer = 0; layer < plan_->layers; ++layer) {
-    const AttentionPlan& attention = plan_->layer_attention(layer);
-    const std::vector<Kept> of_block = kept_by_block(*plan_, attention);
-    CacheOptions own = options;
-    const auto wanted = forms.find(attention.kind().name);
-    const auto has_it = [&](const AttentionPlan& other) {
-      const std::vector<std::string_view> all = attention_forms(other);
-      return &other.kind() == &attention.kind() &&
-             std::ranges::find(all, wanted->second) != all.end();
-    };
-    // A form that no layer of the kind has is left for `make_cache` to refuse.
-    if (wanted != forms.end() && (has_it(attention) || std::ranges::none_of(plan_->cycle, has_it)))
-      own.form = wanted->second;
-    caches.push_back(make_cache(attention, own, of_block));
-  }
-  return caches;
 }
 
 LanguageModel::Loss LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
@@ -233,7 +174,7 @@ LanguageModel::Loss LanguageModel::loss(Tape& tape, std::span<const std::int32_t
     memory.collect_losses_in(of_layers);
     return memory;
   };
-  const Var x = run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers);
+  const Var x = run(tape, tokens, sequences, 0, memory_of);
   const auto [rows, counted] = counted_rows(x, targets);
   Loss losses{cross_entropy(head(rows), counted), {}};
   for (const Var loss : of_layers)

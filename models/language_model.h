@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,11 +13,6 @@
 #include "nn/layers.h"
 
 namespace headcount {
-
-/// Name of the form (see attention_forms) in which layers compute from their caches, by the name of
-/// their kind:
-/// {"mla", "absorbed"}.
-using FormOfKind = std::map<std::string, std::string, std::less<>>;
 
 /// A decoder-only transformer over a vocabulary of characters, pre-norm:
 ///   x = embed(tokens) [+ embed_positions]
@@ -61,20 +57,14 @@ class LanguageModel {
   Loss loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
             Index sequences) const;
 
-  /// Appends `tokens` [sequences, length] to `caches`, one cache per layer, and returns their
-  /// logits [sequences, length, vocabulary]. `tape` must have been made with the const
-  /// `parameters()`; it is reset after each layer, so that all layers use the memory of one.
-  /// `stats` as in `logits`. Throws ShapeError if the tokens end beyond the context or are several
-  /// where caches take them one by one, and then the caches are as before; NonFiniteError as
-  /// `logits` does and if a number is too large for the type of a cache. After this and any other
-  /// exception from a layer the caches are empty: their states, and rows that were overwritten in a
-  /// window, belong to no text any more.
+  /// Appends `tokens` [sequences, length] to `caches`, one per layer (see make_caches), and returns
+  /// their logits [sequences, length, vocabulary]. `tape`, made with the const `parameters()`, is
+  /// reset after each layer, so that all use the memory of one. Throws ShapeError, with the caches
+  /// as before, if the tokens end beyond the context or are several where caches take one at a
+  /// time; NonFiniteError as `logits`. After any exception from a layer the caches are empty: their
+  /// states and overwritten rows belong to no text any more.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches, std::span<AttentionStats> stats = {}) const;
-  /// Empty caches, one per layer; the cache of a layer that shares stays empty. A form is for the
-  /// layers of its kind that have it; throws ShapeError if the kind has layers, and none has it.
-  std::vector<LayerCache> make_caches(const CacheOptions& options,
-                                      const FormOfKind& forms = {}) const;
 
  private:
   struct Block {
@@ -85,13 +75,12 @@ class LanguageModel {
     std::optional<CausalConvolution> canon_a, canon_c;
   };
   Block make_block(Index layer);
-  // Layers whose values the tape holds at a time: all for backward, one in decoding.
-  enum class OnTape { all_layers, one_layer };
   // Residual stream [sequences, length, dim] after the last block, of tokens at positions from
-  // `first` on; `memory_of(layer)` is the layer's memory.
-  template <class MemoryOf>
+  // `first` on; `memory_of(layer)` is the layer's memory. After each layer, `after_layer` gets what
+  // later layers read.
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
-          const MemoryOf& memory_of, OnTape held) const;
+          const std::function<Memory(Index layer)>& memory_of,
+          const std::function<void(std::span<Var* const> read_later)>& after_layer = {}) const;
   Var head(Var x) const;         // logits from the residual stream
   Var finite_head(Var x) const;  // the same; throws NonFiniteError with the likely cause
 

@@ -4,6 +4,7 @@
 
 #include "autograd/base/text.h"
 #include "nn/attention/attention.h"
+#include "nn/attention/costs.h"
 
 namespace headcount {
 
@@ -243,7 +244,7 @@ Given for_another_attention(const Given& given) {
   const std::vector<LayerSpec> cycle = parse_attention_spec(given.text("attention")).cycle;
   // A pattern keeps numbers in its words, and its parts may have defaults of their own.
   const AttentionKind* const kind = cycle.size() == 1 ? cycle.front().kind : nullptr;
-  const auto settles = [&](const Setting& setting) {
+  const auto is_of_attention = [&](const Setting& setting) {
     if (!setting.for_all) return true;
     if (kind == nullptr) return false;
     if (std::ranges::find(kind->numbers, setting.name) != kind->numbers.end()) return true;
@@ -255,7 +256,7 @@ Given for_another_attention(const Given& given) {
     }
   };
   for (const Setting& setting : attention_settings()) {
-    if (given.has(setting.name) && settles(setting)) others.erase(setting.name);
+    if (given.has(setting.name) && is_of_attention(setting)) others.erase(setting.name);
   }
   return others;
 }

@@ -10,6 +10,8 @@
 
 namespace headcount {
 
+struct Kept;
+
 enum class Positions {
   rope,     ///< rotary, inside attention
   learned,  ///< one vector per position, added to the embeddings
@@ -84,8 +86,8 @@ LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {}
 /// Notes on the attentions of the model (see attention_notes), each once.
 std::vector<std::string> attention_notes(const ModelPlan& plan);
 
-/// Settings of a model in `given` that another attention takes over: not those of its kind alone,
-/// nor the number in its name, nor sizes at their default, which may be another one there. Throws
+/// Settings that a model keeps when its attention is replaced: not those of its kind alone, nor the
+/// numbers in its word, nor sizes at their default, which another kind may not share. Throws
 /// SettingError for an attention that cannot be parsed.
 Given for_another_attention(const Given& given);
 

@@ -7,7 +7,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/parameters.h"
-#include "nn/attention/memory.h"
+#include "nn/convolution.h"
 
 namespace headcount {
 
@@ -79,27 +79,6 @@ class Norm {
 ///     y = x factor / sqrt(mean(x^2) + epsilon)
 /// A factor of 1 / sqrt(width) makes vectors of unit length.
 Var l2_norm(Var x, Real epsilon, Real factor);
-
-/// Causal convolution over the last `taps` tokens, each channel on its own; `prefix.weight`
-/// [channels, 1, taps].
-class CausalConvolution {
- public:
-  CausalConvolution(ParameterStore& parameters, const std::string& prefix, Index channels,
-                    Index taps, Skip skip, const Initializer& start);
-  /// x [B, T, C], the channels from `first_channel` on -> the same shape: silu of the convolution,
-  /// or with Skip::input x plus the convolution. `memory` keeps the last taps - 1 inputs under the
-  /// name `inputs`.
-  Var operator()(Var x, std::string_view inputs, Memory& memory, Index first_channel = 0) const;
-
- private:
-  ParameterId weight_;
-  Skip skip_;
-};
-
-/// Canon layer, x + convolution of x: starts uniform in +- 1 / sqrt(taps), as PyTorch's
-/// convolutions do. Allen-Zhu, "Physics of language models: part 4.1" (2025).
-CausalConvolution canon_layer(ParameterStore& parameters, const std::string& prefix, Index channels,
-                              Index taps);
 
 enum class Activation { gelu, swiglu };
 

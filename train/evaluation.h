@@ -9,7 +9,7 @@
 
 #include "data/batches.h"
 #include "data/texts/story.h"
-#include "models/language_model.h"
+#include "models/decoder.h"
 #include "train/ranks.h"
 #include "train/show/fields.h"
 

@@ -106,7 +106,7 @@ StepResult Trainer::step() {
                     {result.learning_rate, options_.schedule().of_peak(steps_done_),
                      mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step});
   result.bytes = reducer_.bytes();
-  for (const std::unique_ptr<Tape>& tape : tapes_) result.bytes += tape->memory_capacity();
+  for (const auto& worker : workers_) result.bytes += worker->tape.memory_capacity();
   ++steps_done_;
   if (profile_ != nullptr) ++profile_->steps;
   return result;
@@ -122,26 +122,25 @@ Index Trainer::run_pass(Index pass) {
   }
   const Part own = reducer_.own();
   const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
-  make_tapes(std::min<Index>(own.size(), side_by_side));
+  make_workers(std::min<Index>(own.size(), side_by_side));
   const auto run = [&](Index i, int thread) {
     const Index shard = own.first + i;
     reducer_.set_loss(pass, shard,
-                      run_shard(shard, draw, *tapes_[static_cast<std::size_t>(thread)]));
+                      run_shard(shard, draw, *workers_[static_cast<std::size_t>(thread)]));
   };
   parallel_tasks(own.size(), side_by_side, run, reducer_.shards());
   return batch_.tokens;
 }
 
-void Trainer::make_tapes(Index count) {
-  while (std::ssize(tapes_) < count) {
-    Tape& tape = *tapes_.emplace_back(std::make_unique<Tape>(&model_.parameters()));
-    tape.set_training(true, static_cast<Real>(options_.dropout));
-    tape.trap_non_finite(trap_);
+void Trainer::make_workers(Index count) {
+  while (std::ssize(workers_) < count) {
+    workers_.push_back(std::make_unique<Worker>(&model_.parameters()));
+    workers_.back()->tape.set_training(true, static_cast<Real>(options_.dropout));
   }
 }
 
 // Forward and backward of one shard of the batch; returns its part of the mean cross-entropy.
-double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
+double Trainer::run_shard(Index shard, std::uint32_t draw, Worker& worker) {
   constexpr Index kStreams = 1 << 16;  // more than a pass has dropout ops
   const Index first = shard * options_.batch / reducer_.shards();
   const Index count = (shard + 1) * options_.batch / reducer_.shards() - first;
@@ -149,9 +148,13 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
     return std::span(all).subspan(static_cast<std::size_t>(first * batch_.length),
                                   static_cast<std::size_t>(count * batch_.length));
   };
+  std::vector<TapeWatcher*> watchers;
+  if (profile_ != nullptr) watchers.push_back(&profile_->ops);
+  if (trap_) watchers.push_back(&worker.trap);
+  Tape& tape = worker.tape;
   tape.reset();
+  tape.watch(std::move(watchers));
   tape.set_random(options_.seed, draw, static_cast<std::uint32_t>(shard * kStreams));
-  tape.profile(profile_ == nullptr ? nullptr : &profile_->ops);
   tape.collect_gradients_in(reducer_.gradients(shard));
   const auto targets = tokens(batch_.targets);
   const auto [cross_entropy, of_layers] = model_.loss(tape, tokens(batch_.inputs), targets, count);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/base/error.h"
+#include "autograd/checks/trap.h"
 #include "autograd/tape.h"
 #include "data/batches.h"
 #include "data/vocabulary.h"
@@ -79,8 +80,13 @@ class Trainer {
 
  private:
   Index run_pass(Index pass);
-  void make_tapes(Index count);
-  double run_shard(Index shard, std::uint32_t draw, Tape& tape);
+  void make_workers(Index count);
+  struct Worker {
+    explicit Worker(ParameterStore* parameters) : tape(parameters) {}
+    Tape tape;
+    NonFiniteTrap trap;
+  };
+  double run_shard(Index shard, std::uint32_t draw, Worker& worker);
 
   LanguageModel& model_;
   std::unique_ptr<Optimizer> own_optimizer_;  // if none was given
@@ -91,7 +97,7 @@ class Trainer {
   Index length_;                // of a window, tokens
   TextMarks marks_;
   Reducer reducer_;
-  std::vector<std::unique_ptr<Tape>> tapes_;  // one per thread that runs shards
+  std::vector<std::unique_ptr<Worker>> workers_;  // one per thread that runs shards
   Batch batch_;
   Index steps_done_;
   TrainingProfile* profile_ = nullptr;

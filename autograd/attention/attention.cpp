@@ -11,6 +11,7 @@
 #include "autograd/ops/row_sums.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
+#include "autograd/products/mac_counter.h"
 
 namespace headcount {
 

@@ -57,11 +57,12 @@ struct ValueOf {
       throw SettingError("{} must be 0 or at least {}: {} is too small for single precision", name,
                          shortest_text(kLeast), shortened(text));
     if (error != std::errc{} || number < range.low || number > range.high ||
-        (range.open && number == range.high)) {
+        (range.below_high && number == range.high)) {
       const bool bounded = range.high < std::numeric_limits<double>::max();
       throw SettingError(
           "{} must be at least {}{}, is {}", name, shortest_text(range.low),
-          bounded ? (range.open ? " and below " : " and at most ") + shortest_text(range.high) : "",
+          bounded ? (range.below_high ? " and below " : " and at most ") + shortest_text(range.high)
+                  : "",
           shortened(text));
     }
     return number;
@@ -138,23 +139,23 @@ const Setting* find_setting(const SettingList& list, std::string_view name) {
   return found == list.end() ? nullptr : &*found;
 }
 
-SettingList settings_in(Scope scope, SettingList rows) {
-  for (Setting& row : rows) row.traits.scope = row.traits.scope.value_or(scope);
-  return rows;
+SettingList settings_in(Scope scope, SettingList settings) {
+  for (Setting& each : settings) each.traits.scope = each.traits.scope.value_or(scope);
+  return settings;
 }
 
 void add_settings(SettingList& list, const SettingList& more, std::string_view owner) {
-  for (const Setting& row : more) {
-    auto same = std::ranges::find(list, row.name, &Setting::name);
+  for (const Setting& setting : more) {
+    auto same = std::ranges::find(list, setting.name, &Setting::name);
     if (same == list.end()) {
-      same = list.insert(same, row);
-      same->for_all = row.for_all && owner.empty();
-    } else if (same->takes != row.takes) {
-      throw std::logic_error("two settings `" + row.name + "` accept different values");
+      same = list.insert(same, setting);
+      same->for_all = setting.for_all && owner.empty();
+    } else if (same->takes != setting.takes) {
+      throw std::logic_error("two settings `" + setting.name + "` accept different values");
     } else if (owner.empty()) {
       same->for_all = true;
     }
-    if (!owner.empty()) same->owners.emplace_back(owner, row.standard);
+    if (!owner.empty()) same->owners.emplace_back(owner, setting.standard);
   }
 }
 
@@ -187,8 +188,8 @@ std::string help_text(const Setting& setting) {
   }
   if (!defaults.empty())
     text += "; default " + defaults.front().first + others + (others.empty() ? "" : ")");
-  const bool shown = !setting.standard.value.is_null() && !setting.traits.bare;
-  return shown ? text + " [" + setting_text(setting.standard.value) + "]" : text;
+  const bool has_value = !setting.standard.value.is_null() && !setting.traits.bare;
+  return has_value ? text + " [" + setting_text(setting.standard.value) + "]" : text;
 }
 
 void Given::put(const std::string& name, const nlohmann::json& value) {
@@ -240,9 +241,9 @@ Given Given::of(const SettingList& known, std::string_view owner,
   return given;
 }
 
-nlohmann::ordered_json Given::values_of(const SettingList& rows) const {
+nlohmann::ordered_json Given::values_of(const SettingList& settings) const {
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
-  for (const Setting& row : rows) all[row.name] = get(row.name);
+  for (const Setting& setting : settings) all[setting.name] = get(setting.name);
   return all;
 }
 

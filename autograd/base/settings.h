@@ -15,9 +15,9 @@
 #include "autograd/base/error.h"
 #include "autograd/base/real.h"
 
-/// Settings as one table: a row says what a setting is called, what it does, what it accepts, its
-/// default in words and in code, and who has it. Values are JSON by name: those that somebody gave
-/// (flags, presets, config.json, the spec of an attention), and the defaults of all others.
+/// Settings as one table: what each is called, does and accepts, its default in words and in code,
+/// and who has it. Where they come in and go out (flags, presets, config.json, the word of an
+/// attention) values are JSON by name; whoever computes with them reads a struct.
 
 namespace headcount {
 
@@ -54,7 +54,7 @@ struct Naturals {  ///< whole numbers from 0 to 2^64 - 1
 };
 struct NumberRange {  ///< 0 and numbers that single precision has in full
   double low, high = std::numeric_limits<double>::max();
-  bool open = false;  ///< `high` itself is refused
+  bool below_high = false;  ///< `high` itself is refused
 
   bool operator==(const NumberRange&) const = default;
 };
@@ -83,7 +83,7 @@ using Takes = std::variant<WholeRange, Naturals, NumberRange, Choices, Text>;
 
 inline constexpr Named<bool> kOnOff[] = {{"on", true}, {"off", false}};
 /// From 0 to below 1: a probability, a decay.
-inline constexpr NumberRange kFraction = {.low = 0, .high = 1, .open = true};
+inline constexpr NumberRange kFraction = {.low = 0, .high = 1, .below_high = true};
 /// Texts of a type that converts itself: `parse`, which throws Error, and `text`.
 template <class Type>
 constexpr Text parsed() {
@@ -166,8 +166,8 @@ using SettingList = std::vector<Setting>;
 
 /// The setting of that name, or null.
 const Setting* find_setting(const SettingList& list, std::string_view name);
-/// The rows, of which those without a scope get this one.
-SettingList settings_in(Scope scope, SettingList rows);
+/// The settings, of which those without a scope get this one.
+SettingList settings_in(Scope scope, SettingList settings);
 /// Appends settings that only `owner` has; "": all owners have them. A setting that the list
 /// already has gets a default for `owner`. Throws std::logic_error if the two accept different
 /// values.
@@ -177,8 +177,8 @@ SettingList together(const std::vector<SettingList>& lists);
 /// What a setting does and its default: the help of its flag.
 std::string help_text(const Setting& setting);
 
-/// Values of settings that somebody gave, by name. Each is checked when it is put in, and a later
-/// one replaces an earlier one. A setting that is absent has its default.
+/// Explicit values of settings, by name: of flags, presets, config.json. Each is checked when it is
+/// put in, and a later one replaces an earlier one. A setting that is absent has its default.
 class Given {
  public:
   /// Values for settings in `known`, which must live as long as the program.
@@ -196,7 +196,7 @@ class Given {
   void erase(const std::string& name) { values_.erase(name); }
 
   bool has(std::string_view name) const { return values_.contains(name); }
-  /// The value that was given, or the default; null if there is none. Throws std::logic_error for
+  /// The explicit value, or the default; null if there is none. Throws std::logic_error for
   /// a name that is no setting.
   nlohmann::json get(std::string_view name) const;
 
@@ -216,18 +216,18 @@ class Given {
     throw std::logic_error("`" + std::string(name) + "` has no value " + choice);
   }
 
-  /// What was given.
+  /// The explicit values.
   const nlohmann::ordered_json& values() const { return values_; }
   const SettingList& known() const { return *known_; }
   /// Attention, corpus or optimizer whose defaults these are; empty: none.
   const std::string& owner() const { return owner_; }
 
-  /// The given values of the settings in `known`, with the defaults of `owner`. Rules of defaults
-  /// may also read `facts`, which are no settings of `known`.
+  /// The explicit values of the settings in `known`, with the defaults of `owner`. Rules of
+  /// defaults may also read `facts`, which are no settings of `known`.
   Given of(const SettingList& known, std::string_view owner,
            const nlohmann::ordered_json& facts = nlohmann::ordered_json::object()) const;
-  /// Values of the settings in `rows`, name to value. Throws as rules of defaults do.
-  nlohmann::ordered_json values_of(const SettingList& rows) const;
+  /// Values of these settings, name to value. Throws as rules of defaults do.
+  nlohmann::ordered_json values_of(const SettingList& settings) const;
 
  private:
   const SettingList* known_;

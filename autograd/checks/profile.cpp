@@ -1,5 +1,7 @@
 #include "autograd/checks/profile.h"
 
+#include <algorithm>
+
 namespace headcount {
 
 void Profile::start() {
@@ -13,26 +15,33 @@ double Profile::stop(OpCost& cost) {
   return seconds;
 }
 
-void Profile::begin_forward(Op op, std::size_t node, Index inputs, Index outputs) {
-  traffic_.resize(node + 1);
-  traffic_[node] = {inputs, outputs};
-  op_ = op;
+void Profile::begin_forward(Var output, std::span<const Var> inputs) {
+  traffic_.resize(output.index + 1);
+  Traffic& traffic = traffic_.back() = {};
+  // An alias has its input's memory.
+  if (inputs.empty() || inputs[0].value().data() != output.value().data()) {
+    traffic.outputs = output.shape().size();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {  // each value counts once
+      if (std::ranges::find(inputs.first(i), inputs[i].index, &Var::index) == inputs.first(i).end())
+        traffic.inputs += inputs[i].shape().size();
+    }
+  }
   start();
 }
 
-void Profile::end_forward() {
-  OpCost& cost = at(op_);
+void Profile::end_forward(Var output) {
+  OpCost& cost = at(output);
   cost.forward_seconds += stop(cost);
   ++cost.calls;
   const Traffic& t = traffic_.back();
   cost.bytes += static_cast<double>(t.inputs + t.outputs) * sizeof(Real);
 }
 
-void Profile::end_backward(Op op, std::size_t node) {
-  OpCost& cost = at(op);
+void Profile::end_backward(Var output) {
+  OpCost& cost = at(output);
   cost.backward_seconds += stop(cost);
   // Backward reads the output's gradient and the inputs, and writes the inputs' gradients.
-  const Traffic t = node < traffic_.size() ? traffic_[node] : Traffic{};
+  const Traffic t = output.index < traffic_.size() ? traffic_[output.index] : Traffic{};
   cost.bytes += static_cast<double>(2 * t.inputs + t.outputs) * sizeof(Real);
 }
 

@@ -7,7 +7,8 @@
 
 #include "autograd/base/real.h"
 #include "autograd/op.h"
-#include "autograd/products/products.h"
+#include "autograd/products/mac_counter.h"
+#include "autograd/tape.h"
 
 namespace headcount {
 
@@ -19,30 +20,28 @@ struct OpCost {
   double bytes = 0;  ///< size of the tensors read and written, each counted once per pass
 };
 
-/// Times every op of a tape (`Tape::profile`), forward and backward. Use one at a time, because its
-/// MacCounter is global.
-class Profile {
+/// Times every op of the tapes that it watches, forward and backward. Use one at a time, because
+/// its MacCounter is global.
+class Profile : public TapeWatcher {
  public:
   const OpCost& cost(Op op) const { return costs_[static_cast<std::size_t>(op)]; }
 
-  // Called by the tape.
-  void begin_forward(Op op, std::size_t node, Index inputs, Index outputs);
-  void end_forward();
-  void begin_backward() { start(); }
-  void end_backward(Op op, std::size_t node);
+  void begin_forward(Var output, std::span<const Var> inputs) override;
+  void end_forward(Var output) override;
+  void begin_backward(Var) override { start(); }
+  void end_backward(Var output) override;
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Traffic {
     Index inputs = 0, outputs = 0;  // elements
   };
-  OpCost& at(Op op) { return costs_[static_cast<std::size_t>(op)]; }
+  OpCost& at(Var y) { return costs_[static_cast<std::size_t>(y.tape->op(y))]; }
   void start();
   double stop(OpCost& cost);  // adds the work since `start` and returns the seconds
 
   std::array<OpCost, static_cast<std::size_t>(Op::count_)> costs_;
   std::vector<Traffic> traffic_;  // by node of the tape
-  Op op_ = Op::leaf;
   Clock::time_point started_;
   std::int64_t macs_before_ = 0;
   MacCounter macs_;

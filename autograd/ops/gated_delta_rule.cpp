@@ -5,6 +5,7 @@
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
+#include "autograd/products/mac_counter.h"
 #include "autograd/products/products.h"
 
 namespace headcount {

@@ -2,6 +2,7 @@
 #include "autograd/ops/row_sums.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
+#include "autograd/products/mac_counter.h"
 #include "autograd/products/products.h"
 
 namespace headcount {

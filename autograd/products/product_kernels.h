@@ -1,6 +1,9 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "autograd/products/products.h"
 
@@ -10,6 +13,22 @@
 
 /// Products that `gemm` chooses from, each on the calling thread. Not part of the public interface.
 namespace headcount {
+
+using RowMajor = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using ConstMap = Eigen::Map<const RowMajor, 0, Eigen::OuterStride<>>;
+
+/// The matrix as it is stored.
+inline ConstMap stored_map(const ConstMatrix& m) {
+  return m.transposed ? ConstMap(m.data, m.cols, m.rows, Eigen::OuterStride<>(m.stride))
+                      : ConstMap(m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride));
+}
+
+/// Memory for `count` numbers. It only grows: a vector would fill what a smaller size cut off.
+template <class Number>
+Number* room(std::vector<Number>& memory, Index count) {
+  memory.resize(std::max(memory.size(), static_cast<std::size_t>(count)));
+  return memory.data();
+}
 
 /// Copy of a matrix in bfloat16 without gaps between its rows, [rows, cols] as they are stored.
 struct RoundedMatrix {
@@ -39,6 +58,9 @@ void plain_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write writ
 
 /// Product in Real by the library in use, for ops that count their multiply-adds themselves.
 void library_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+
+/// Product of operands that it rounds to bfloat16.
+void bf16_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
 
 /// Products by oneDNN, in builds that have it; no extent is 0. The second needs a processor with
 /// instructions for bfloat16.

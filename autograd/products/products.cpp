@@ -7,15 +7,13 @@
 #include <vector>
 
 #include "autograd/parallel.h"
+#include "autograd/products/mac_counter.h"
 #include "autograd/products/product_kernels.h"
 
 namespace headcount {
 
 namespace {
 
-using RowMajor = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using RoundedRows = Eigen::Matrix<Eigen::bfloat16, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-using ConstMap = Eigen::Map<const RowMajor, 0, Eigen::OuterStride<>>;
 using Map = Eigen::Map<RowMajor, 0, Eigen::OuterStride<>>;
 
 // Least number of multiply-adds for oneDNN and for rounded operands. Below it, oneDNN's overhead
@@ -26,12 +24,6 @@ constexpr Index kFewRows = 8;
 
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> counted{0};
-
-// The matrix as it is stored.
-ConstMap map(const ConstMatrix& m) {
-  return m.transposed ? ConstMap(m.data, m.cols, m.rows, Eigen::OuterStride<>(m.stride))
-                      : ConstMap(m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride));
-}
 
 #ifdef HEADCOUNT_PLAIN_PRODUCTS  // where Eigen has no vectors
 
@@ -44,7 +36,7 @@ void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write writ
 void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
   Map out(c.data, c.rows, c.cols, Eigen::OuterStride<>(c.stride));
   if (write == Write::assign) out.setZero();
-  const ConstMap left = map(a), right = map(b);
+  const ConstMap left = stored_map(a), right = stored_map(b);
   if (a.transposed && b.transposed) {
     out.noalias() += left.transpose() * right.transpose();
   } else if (a.transposed) {
@@ -70,39 +62,6 @@ void library_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write wr
 }
 
 namespace {
-
-// Memory for `count` numbers. It only grows: a vector would fill what a smaller size cut off.
-template <class Number>
-Number* room(std::vector<Number>& memory, Index count) {
-  memory.resize(std::max(memory.size(), static_cast<std::size_t>(count)));
-  return memory.data();
-}
-
-RoundedMatrix rounded(const ConstMatrix& m, std::vector<Eigen::bfloat16>& memory) {
-  const ConstMap stored = map(m);
-  Eigen::bfloat16* const to = room(memory, stored.size());
-  Eigen::Map<RoundedRows>(to, stored.rows(), stored.cols()) = stored.cast<Eigen::bfloat16>();
-  return {to, stored.rows(), stored.cols(), m.transposed};
-}
-
-// The numbers of m as Real, in `memory`.
-ConstMatrix widened(const RoundedMatrix& m, std::vector<Real>& memory) {
-  Real* const to = room(memory, m.rows * m.cols);
-  Eigen::Map<RowMajor>(to, m.rows, m.cols) =
-      Eigen::Map<const RoundedRows>(m.data, m.rows, m.cols).cast<Real>();
-  const ConstMatrix result(to, m.rows, m.cols);
-  return m.transposed ? result.transpose() : result;
-}
-
-void bf16_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
-  thread_local std::vector<Eigen::bfloat16> left, right;
-  const RoundedMatrix x = rounded(a, left), y = rounded(b, right);
-#ifdef HEADCOUNT_ONEDNN
-  if (bf16_lacks().empty()) return onednn_gemm(c, x, y, write);
-#endif
-  thread_local std::vector<Real> wide_left, wide_right;
-  library_gemm(c, widened(x, wide_left), widened(y, wide_right), write);
-}
 
 Index ratio_up(Index value, Index by) { return (value + by - 1) / by; }
 
@@ -176,16 +135,6 @@ void prepare_gemm() {
   std::array<Real, kSize * kSize> a{}, b{}, c{};
   gemm(Matrix(c.data(), kSize, kSize), ConstMatrix(a.data(), kSize, kSize),
        ConstMatrix(b.data(), kSize, kSize));
-}
-
-std::string bf16_lacks() {
-  if (sizeof(Real) != sizeof(float)) return "this program computes in double";
-#ifdef HEADCOUNT_ONEDNN
-  static const bool has_instructions = has_bf16_instructions();
-  return has_instructions ? "" : "the processor has neither amx_bf16 nor avx512_bf16";
-#else
-  return "this program was built without oneDNN; configure it with -DHEADCOUNT_GEMM=onednn";
-#endif
 }
 
 void count_macs(std::int64_t macs) {

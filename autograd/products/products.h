@@ -66,18 +66,4 @@ void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign,
 void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign,
                    Precision precision = Precision::f32);
 
-/// Adds to the count of the MacCounter, for an op that multiplies without a matrix product.
-void count_macs(std::int64_t macs);
-
-/// Counts multiply-accumulates of all products while it lives. Use one at a time: a new one starts
-/// the count at 0 again.
-class MacCounter {
- public:
-  MacCounter();
-  ~MacCounter();
-  MacCounter(const MacCounter&) = delete;
-  MacCounter& operator=(const MacCounter&) = delete;
-  std::int64_t count() const;
-};
-
 }  // namespace headcount

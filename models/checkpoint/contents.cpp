@@ -3,6 +3,7 @@
 #include <set>
 
 #include "autograd/base/text.h"
+#include "autograd/checks/trap.h"
 #include "models/checkpoint/hugging_face.h"
 #include "models/checkpoint/tokenizer.h"
 

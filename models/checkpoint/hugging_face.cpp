@@ -8,6 +8,7 @@
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "nn/attention/attention.h"
+#include "nn/attention/costs.h"
 
 namespace headcount {
 

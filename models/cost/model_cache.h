@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "models/plan.h"
-#include "nn/attention/memory.h"
+#include "nn/attention/layer_cache.h"
 
 /// The KV cache of a model: what each layer keeps of a sequence. It is that of a model that this
 /// program makes, or of a configuration (see config_cache.h).

@@ -29,7 +29,8 @@ std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
   Tape tape(model.parameters());
   const Index length = std::ssize(tokens);
   if (rounding) {
-    std::vector<LayerCache> caches = model.make_caches({.capacity = length, .rounding = *rounding});
+    std::vector<LayerCache> caches =
+        make_caches(model.plan(), {.capacity = length, .rounding = *rounding});
     model.decode(tape, tokens, 1, caches, stats);
   } else {
     model.logits(tape, tokens, 1, stats);

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "models/language_model.h"
+#include "models/decoder.h"
 
 namespace headcount {
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "nn/attention/costs.h"
+
 namespace headcount {
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
-#include "nn/attention/memory.h"
+#include "nn/attention/layer_cache.h"
 
 namespace headcount {
 

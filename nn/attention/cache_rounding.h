@@ -25,7 +25,7 @@ struct CacheRounding {
   /// Types of rows by part: the name of a `Kept`, or its begin up to a `_`: "rope" of "rope_key".
   std::vector<std::pair<std::string, CacheType>> parts = {};
 
-  /// How `kept` is stored. Of rows that stand for blocks of tokens none is recent.
+  /// Format in which `kept` is stored. Pooled rows are never recent.
   CacheFormat of(const Kept& kept) const;
   /// Returns true if `wanted` holds for one of the types.
   template <class Wanted>
@@ -35,7 +35,7 @@ struct CacheRounding {
     return any;
   }
   bool rounds() const;  ///< false if all rows are read as they are computed, to the bit
-  /// Throws SettingError for a part that none of `keeps` is, or that is never rounded.
+  /// Throws SettingError if `parts` names what none of `keeps` is called, or what is never rounded.
   void require_parts(std::span<const Kept> keeps) const;
 };
 

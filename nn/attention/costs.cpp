@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "autograd/base/text.h"
+#include "autograd/checks/dry_counts.h"
 #include "nn/attention/attention.h"
 
 namespace headcount {
@@ -67,6 +69,20 @@ Count macs_of_rows(const DryCounts& macs) {
 }  // namespace
 
 std::vector<Kept> cache_parts(const AttentionPlan& plan) { return observe(plan).keeps; }
+
+LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options,
+                      const std::vector<Kept>& of_block) {
+  const std::vector<std::string_view> forms = attention_forms(plan);
+  const std::string known = joined(forms);
+  require_setting(options.form.empty() || std::ranges::find(forms, options.form) != forms.end(),
+                  "{} with these settings cannot compute from its cache in the form {}; choose {}",
+                  plan.kind().name, options.form, known.empty() ? "auto" : known);
+  CacheOptions own = options;
+  own.window = plan.window;
+  std::vector<Kept> keeps = cache_parts(plan);
+  keeps.insert(keeps.end(), of_block.begin(), of_block.end());
+  return {std::move(keeps), own};
+}
 
 std::optional<Shape> values_to_mix(const AttentionPlan& plan) { return observe(plan).values; }
 

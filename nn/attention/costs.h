@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "nn/attention/kind.h"
+#include "nn/attention/layer_cache.h"
 
 /// What a layer keeps and multiplies. All of it is observed: the layer is built in a store without
 /// memory, and its `forward` runs on a dry tape.
@@ -14,6 +15,10 @@ namespace headcount {
 /// made: one with `canon` B for a kind without parts to convolve, or one that shares a cache that
 /// its kind cannot share.
 std::vector<Kept> cache_parts(const AttentionPlan& plan);
+/// Empty cache of a layer, with room for what its block keeps besides. Throws ShapeError for a form
+/// that the layer does not have.
+LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options,
+                      const std::vector<Kept>& of_block = {});
 /// Shape [1, 1, heads, width] of a token's values that `value-residual` mixes; none if the layer
 /// passes no values through Attention::mixed_values.
 std::optional<Shape> values_to_mix(const AttentionPlan& plan);

@@ -15,7 +15,6 @@
 #include "autograd/base/error.h"
 #include "autograd/base/settings.h"
 #include "autograd/ops.h"
-#include "nn/attention/memory.h"
 
 namespace headcount {
 
@@ -141,7 +140,8 @@ void require_setting(bool condition, MessageFormat<std::type_identity_t<Parts>..
 /// Name of the form that rebuilds keys and values of all heads from the cache.
 inline constexpr std::string_view kExpanded = "expanded";
 
-/// A form of a layer that is counted and not computed: what it has beyond the form that decodes.
+/// What a form that `cost` lists although the program never runs it, such as merged MLA, has beyond
+/// the form that decodes.
 struct CountedForm {
   std::string_view name;
   Count parameters, macs_per_token;
@@ -180,7 +180,7 @@ struct AttentionKind {
   /// Names of the forms of the layer, which give the same numbers at different costs: first the one
   /// that training uses, last the one that decoding chooses. Null: one form without a name.
   std::vector<std::string_view> (*forms)(const AttentionPlan& plan) = nullptr;
-  /// Null: no form is counted that is not computed.
+  /// Form that `cost` lists although the program never runs it, such as merged MLA; null: none.
   std::optional<CountedForm> (*counted)(const AttentionPlan& plan) = nullptr;
   /// Sentences that a user with these settings should know, for `attention_notes`. Null: none.
   std::vector<std::string> (*notes)(const AttentionPlan& plan) = nullptr;
@@ -198,7 +198,7 @@ const AttentionKind& attention_kind(std::string_view name);
 /// that they apply to.
 const SettingList& attention_settings();
 
-/// Plan of a layer, with defaults for what is not given. Throws ShapeError that names settings
+/// Plan of a layer, with defaults for what is not explicit. Throws ShapeError that names settings
 /// which do not fit together.
 AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                                 const LayerPlace& place);

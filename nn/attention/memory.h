@@ -10,91 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/base/count.h"
-#include "autograd/cache/row_cache.h"
 #include "autograd/ops.h"
-#include "nn/attention/cache_rounding.h"
 
 namespace headcount {
 
-/// Named part of a layer's cache: `heads` rows of `width` numbers per token, per block of `block`
-/// tokens, or per sequence for a recurrent state.
-struct Kept {
-  std::string name;
-  Index heads, width;
-  bool per_sequence = false;
-  bool exact = false;  ///< rows per token that are never rounded
-  /// Tokens that a pooled row stands for, whatever the window; 0: rows are those of single tokens.
-  /// With `per_sequence`, inputs of a block of so many tokens that is still open.
-  Index block = 0;
+struct DryPass;
+struct Kept;
+class LayerCache;
 
-  std::int64_t numbers() const { return std::int64_t{heads} * width; }
-};
-
-/// A dry pass of a layer (see Tape): its place in a text, and what the layer keeps.
-struct DryPass {
-  Tape& tape;
-  Index tokens = 1;          ///< of this pass
-  Index first_position = 0;  ///< tokens before them
-  bool decodes = false;      ///< rows come from a cache; otherwise from the tape
-  Index window = 0;          ///< tokens of which the cache holds rows; 0: all
-  std::string form = {};     ///< see CacheOptions
-  std::vector<Kept> keeps = {};
-  bool reads_other = false;  ///< set if the layer reads rows of the layer that it shares with
-};
-
-/// Rows that a cache of a type other than Real may round, or must not.
+/// Whether a narrower cache may round these rows or must store them as Real.
 enum class Rounding { by_type, none };
-
-/// Sizes and form of a cache.
-struct CacheOptions {
-  Index sequences = 1;
-  Index capacity = 0;  ///< tokens
-  CacheRounding rounding = {};
-  std::string form = {};  ///< one of `attention_forms`; empty: the layer chooses
-  /// Tokens of which rows are held at most; 0: all. `make_cache` sets it from the plan.
-  Index window = 0;
-};
-
-/// Bytes of the cache of a layer that keeps `keeps`, whose rows of recent tokens are `unrounded`.
-Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options,
-                   CacheType unrounded = CacheType::real);
-
-/// KV cache of one layer: one RowCache for each `Kept`. Every token rewrites a state, so that
-/// roundings would add up: states are stored as Real.
-class LayerCache {
- public:
-  LayerCache(std::vector<Kept> keeps, const CacheOptions& options);
-
-  Index length() const { return length_; }  ///< tokens so far; the last `capacity` are held
-  Index capacity() const { return capacity_; }
-  /// Makes `tokens` the number of tokens so far: 0 forgets them. Who appends tokens calls it once
-  /// all layers have computed them.
-  void set_length(Index tokens) { length_ = tokens; }
-  /// Throws ShapeError if `tokens` tokens cannot be appended at a time.
-  void require_takes(Index tokens) const;
-  const std::string& form() const { return form_; }
-  Index bytes() const;  ///< bytes allocated
-
-  /// Cache of the rows per token or per block named `name`. Throws ShapeError if the layer declares
-  /// none under that name.
-  RowCache& rows(std::string_view name) { return find(name, Per::token); }
-  /// State [sequences, heads, width]. Throws ShapeError if the layer declares none under that name.
-  std::span<Real> state(std::string_view name) { return find(name, Per::sequence).numbers(); }
-  const std::vector<Kept>& keeps() const { return keeps_; }
-
-  /// Copies sequence 0 of `other`, which has the same sizes, into every sequence of this cache.
-  void copy_first(const LayerCache& other);
-
- private:
-  enum class Per { token, sequence };
-  RowCache& find(std::string_view name, Per per);
-
-  std::vector<Kept> keeps_;
-  std::vector<RowCache> rows_;
-  Index capacity_, length_ = 0;
-  std::string form_;
-};
 
 /// Interface through which a layer keeps rows of its tokens and reads those of earlier tokens. A
 /// layer computes the same function with every kind of memory:
@@ -113,13 +38,9 @@ class Memory {
       : key_mask_(key_mask), stats_(stats) {}
   /// Appends `tokens` tokens per sequence to `cache`: `keep` writes their rows. Its length stays.
   /// Throws ShapeError as `require_takes`.
-  Memory(LayerCache& cache, Index tokens, AttentionStats* stats = nullptr)
-      : cache_(&cache), first_position_(cache.length()), tokens_(tokens), stats_(stats) {
-    cache.require_takes(tokens);
-  }
+  Memory(LayerCache& cache, Index tokens, AttentionStats* stats = nullptr);
   /// Memory that notes in `pass` what is kept. The pass must outlive it.
-  explicit Memory(DryPass& pass)
-      : dry_(&pass), first_position_(pass.first_position), tokens_(pass.tokens) {}
+  explicit Memory(DryPass& pass);
   /// Memory for a layer that shares: it reads the rows that the layer of `earlier` has kept. What
   /// it keeps besides, the states of its convolutions, is in `own`.
   static Memory sharing(const Memory& earlier, const Memory& own);
@@ -136,22 +57,19 @@ class Memory {
     return shares_ ? shared(name) : keep(name, make(), rounding);
   }
 
-  /// Keeps the rows [B, blocks, 1, width] of the blocks of `tokens` tokens that these tokens
-  /// complete, which `make` returns if there are any, and returns them with those of earlier
-  /// blocks: nothing if no block is complete. Otherwise as `keep`.
+  /// Keeps pooled rows: `make` returns those [B, blocks, 1, width] of the blocks of `tokens` tokens
+  /// that these tokens complete, if any. Returns them with those of earlier blocks; none before the
+  /// first block is complete. Otherwise as `keep`.
   template <std::invocable Make>
   std::optional<Rows> keep_blocks(std::string_view name, Index tokens, Index width,
                                   const Make& make) {
     return shares_ ? find_shared(name)
-                   : keep({.name = std::string(name), .heads = 1, .width = width, .block = tokens},
-                          std::optional<Var>(make()));
+                   : keep_blocks(name, tokens, width, std::optional<Var>(make()));
   }
 
   /// State of each sequence [B, heads, width] after the earlier tokens, zero before the first one.
   /// An op that computes these tokens overwrites it. Empty for whole texts.
-  std::span<Real> state(std::string_view name, Index heads, Index width) {
-    return state({.name = std::string(name), .heads = heads, .width = width, .per_sequence = true});
-  }
+  std::span<Real> state(std::string_view name, Index heads, Index width);
   /// Inputs x [B, T, C] behind the last `count` inputs of earlier tokens, [B, count + T, C]. Where
   /// there are none, they are `first` or 0; for whole texts without `first`, x is returned itself.
   /// With `block`, the inputs are for the row of a block of so many tokens that is still open.
@@ -170,17 +88,16 @@ class Memory {
 
   Index first_position() const { return first_position_; }
   /// Returns true if rows come from a cache.
-  bool is_cached() const { return dry_ != nullptr ? dry_->decodes : cache_ != nullptr; }
+  bool is_cached() const;
   std::span<const std::uint8_t> key_mask() const { return key_mask_; }
   AttentionStats* stats() const { return stats_; }
-  std::string_view form() const {
-    if (dry_ != nullptr) return dry_->form;
-    return cache_ == nullptr ? std::string_view() : cache_->form();
-  }
+  std::string_view form() const;  ///< see CacheOptions
 
  private:
   Rows shared(std::string_view name) const;
   std::optional<Rows> find_shared(std::string_view name) const;
+  std::optional<Rows> keep_blocks(std::string_view name, Index tokens, Index width,
+                                  std::optional<Var> x);
   std::optional<Rows> keep(const Kept& kept, std::optional<Var> x);
   Rows store(const std::string& name, std::optional<Var> x, Index begin, Index end);
   std::span<Real> state(Kept kept);

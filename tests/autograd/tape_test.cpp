@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "autograd/checks/trap.h"
 #include "autograd/ops.h"
 #include "support/message_of.h"
 #include "support/numbers.h"
@@ -91,8 +92,9 @@ TEST(TapeMemory, IsNotTakenFromTheHeapAgainAtEqualShapes) {
 
 TEST(Trap, NamesTheOpAndShapesOfANonFiniteValueAndGradient) {
   const Values ones = {1, 1, 1, 1, 1, 1}, zero = {1, 1, 1, 1, 0, 1};
+  NonFiniteTrap trap, trap_of_store;
   Tape tape;
-  tape.trap_non_finite(true);
+  tape.watch({&trap});
   const Var a = tape.leaf({2, 3}, ones), b = tape.constant({2, 3}, zero);
   EXPECT_EQ(message_of<NonFiniteError>([&] { a / b; }),
             "op divide ([2, 3], [2, 3]) -> [2, 3], node 2: the value is inf at element 4");
@@ -102,7 +104,7 @@ TEST(Trap, NamesTheOpAndShapesOfANonFiniteValueAndGradient) {
   store.allocate();
   store.initialize(1);
   Tape of_store(&store);
-  of_store.trap_non_finite(true);
+  of_store.watch({&trap_of_store});
   const Var x = of_store.constant({2}, store.value(id)), ratio = x / of_store.parameter(id);
   EXPECT_EQ(message_of<NonFiniteError>([&] { of_store.backward(ratio); }),
             "op divide ([2], b [2]) -> [2], node 2: the gradient of input 1 is -inf at element 0");

@@ -15,6 +15,7 @@
 #include "bench/measure.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/decoder.h"
+#include "nn/attention/costs.h"
 #include "train/run/loaded.h"
 #include "train/show/statistics.h"
 
@@ -61,7 +62,7 @@ Variant variant(const std::string& name) {
 std::vector<LayerCache> full_caches(const LanguageModel& model, Index sequences, CacheType type,
                                     const FormOfKind& forms) {
   const Index context = model.plan()->context;
-  std::vector<LayerCache> caches = model.make_caches({sequences, context, type}, forms);
+  std::vector<LayerCache> caches = make_caches(model.plan(), {sequences, context, type}, forms);
   for (LayerCache& cache : caches) {
     for (const Kept& kept : cache.keeps()) {
       const std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width), Real{0.5F});

@@ -9,6 +9,7 @@
 
 #include "autograd/arena.h"
 #include "autograd/parallel.h"
+#include "autograd/products/mac_counter.h"
 #include "autograd/products/products.h"
 #include "autograd/random.h"
 #include "bench/measure.h"

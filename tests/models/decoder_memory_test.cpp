@@ -92,7 +92,8 @@ TEST(FailedDecoding, LeavesTheCachesAsTheyWereIfNoLayerHasBegun) {
   const auto model = make_model(decoder_config("delta/mqa"));
   CacheRounding rounding(CacheType::int8);
   rounding.all.recent = 2;
-  std::vector<LayerCache> caches = model->make_caches({.capacity = 20, .rounding = rounding});
+  std::vector<LayerCache> caches =
+      make_caches(model->plan(), {.capacity = 20, .rounding = rounding});
   Tape tape(std::as_const(*model).parameters());
   const auto decode = [&](const std::vector<std::int32_t>& tokens) {
     tape.reset();
@@ -111,11 +112,11 @@ TEST(FailedDecoding, LeavesTheCachesAsTheyWereIfNoLayerHasBegun) {
 TEST(FailedDecoding, ForgetsAllTokensAfterAnyErrorOfALayer) {
   const auto model = make_model(decoder_config("delta/mqa"));
   const CacheOptions options = {.capacity = 20};
-  std::vector<LayerCache> caches = model->make_caches(options);
-  caches[1] = std::move(make_model(decoder_config("mla"))->make_caches(options)[1]);
+  std::vector<LayerCache> caches = make_caches(model->plan(), options);
+  caches[1] = std::move(make_caches(make_model(decoder_config("mla"))->plan(), options)[1]);
   Tape tape(std::as_const(*model).parameters());
   EXPECT_THROW(model->decode(tape, some_tokens(1), 1, caches), ShapeError);
-  caches[1] = std::move(model->make_caches(options)[1]);
+  caches[1] = std::move(make_caches(model->plan(), options)[1]);
   caches[1].set_length(caches[0].length());
   tape.reset();
   EXPECT_EQ(copy(model->decode(tape, some_tokens(1), 1, caches).value()),

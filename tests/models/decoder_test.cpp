@@ -86,7 +86,7 @@ void expect_chunks_equal_all_at_once(const std::string& attention,
   for (const CacheType type : types) {
     Decoder decoder(*model, {kSequences, type, {}});
     Tape tape(std::as_const(*model).parameters());
-    std::vector<LayerCache> caches = model->make_caches({kSequences, kLength, type, {}});
+    std::vector<LayerCache> caches = make_caches(model->plan(), {kSequences, kLength, type, {}});
     const auto at_once = model->decode(tape, tokens, kSequences, caches).value();
     EXPECT_LE(difference(decoder.feed(tokens), at_once), same_bits ? 0 : kDecodingTolerance)
         << attention;
@@ -241,7 +241,7 @@ TEST_P(DecodingOfKinds, EqualsForwardWithCombinationsOfOptionsAndThroughRotatedR
     CacheRounding rounding;
     rounding.all.rotated = true;
     try {
-      model->make_caches({.capacity = 20, .rounding = rounding});
+      make_caches(model->plan(), {.capacity = 20, .rounding = rounding});
     } catch (const ShapeError&) {
       continue;  // rows of an odd number of numbers
     }

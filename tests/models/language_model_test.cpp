@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/no_target.h"
-#include "autograd/products/products.h"
+#include "autograd/products/mac_counter.h"
 #include "models/decoding.h"
 
 namespace headcount::decoding {

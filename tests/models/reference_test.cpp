@@ -17,6 +17,7 @@
 
 #include "models/checkpoint/checkpoint.h"
 #include "models/language_model.h"
+#include "nn/attention/costs.h"
 #include "train/adamw.h"
 #include "train/reducer.h"
 

@@ -5,7 +5,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "autograd/tape.h"
+#include "autograd/checks/trap.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 

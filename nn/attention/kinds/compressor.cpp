@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/products/products.h"
+#include "autograd/products/mac_counter.h"
 
 namespace headcount {
 

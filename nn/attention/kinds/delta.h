@@ -31,8 +31,8 @@ struct DeltaSizes {
   Index of_convolution(Index k_dim) const { return (2 * Count(keys(k_dim)) + values()).index(); }
 };
 
-/// The delta rule on q and k of unit length, q divided by sqrt(d) besides. Throws ShapeError if
-/// there is a key mask.
+/// Gated delta rule of q and k, which it scales to unit length, and q by 1 / sqrt(d) besides.
+/// Throws ShapeError if there is a key mask.
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory);
 
 }  // namespace headcount

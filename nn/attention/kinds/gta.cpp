@@ -40,7 +40,7 @@ class GroupedTiedAttention : public Attention {
   Var forward(Var x, Memory& memory) const override {
     const Index width = plan().head_dim, rope_dim = s_.rope_dim;
     const Rows row = memory.keep(
-        "state", [&] { return split_heads(convolved("kv", (*kv_proj_)(x), memory), s_.kv_heads); });
+        "kv", [&] { return split_heads(convolved("kv", (*kv_proj_)(x), memory), s_.kv_heads); });
     std::vector<Rows> keys;
     if (rope_dim < width) keys.push_back(normed_keys(*x.tape, row.columns(0, width - rope_dim)));
     if (rope_dim > 0) {

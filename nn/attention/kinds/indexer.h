@@ -12,7 +12,8 @@
 /// public interface.
 namespace headcount {
 
-/// A copy of the picked ones of `rows`, of any type, for one query that reads a cache; else none.
+/// Copy of the top-k of `rows` for the one query of a decoding step; otherwise none: the op then
+/// reads them in place.
 std::optional<Rows> gathered(const Picks& picks, const Rows& rows, const Memory& memory);
 
 /// Settings of attentions with an indexer.

@@ -5,9 +5,11 @@
 #include <array>
 #include <limits>
 
+#include "autograd/checks/dry_counts.h"
 #include "autograd/evaluation.h"
 #include "autograd/op_cases.h"
 #include "autograd/parallel.h"
+#include "autograd/products/mac_counter.h"
 
 namespace headcount {
 namespace {

@@ -12,9 +12,9 @@ TEST(Profile, CountsCallsWorkAndTrafficOfEachOpUntilTheTapeHasNone) {
   const std::vector<Real> xs(kRows * kIn, 1), ws(kOut * kIn, 1);
   Profile profile;
   Tape tape;
-  for (Profile* const given : {&profile, &profile, static_cast<Profile*>(nullptr)}) {
+  for (const bool watched : {true, true, false}) {
     tape.reset();
-    tape.profile(given);
+    tape.watch(watched ? std::vector<TapeWatcher*>{&profile} : std::vector<TapeWatcher*>{});
     const Var x = tape.leaf({kRows, kIn}, xs), w = tape.leaf({kOut, kIn}, ws);
     tape.backward(sum(gelu(linear(x, w))));
   }

@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/products/products.h"
+#include "autograd/products/mac_counter.h"
 #include "models/cost/config_cache.h"
 #include "models/cost/model_file.h"
+#include "models/decoder.h"
 #include "models/language_model.h"
 #include "nn/attention/costs.h"
 #include "support/message_of.h"
@@ -288,7 +289,7 @@ TEST(RowsBesideAModel, AreAsLargeAsTheCachesThatAModelOfItsSizesAllocates) {
     const ModelCache other = beside(llama_of(4, 64, 4, 2), attention);
     for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::int8}) {
       Index allocated = 0;
-      for (const LayerCache& layer : model.make_caches({.capacity = 20, .rounding = type}))
+      for (const LayerCache& layer : make_caches(model.plan(), {.capacity = 20, .rounding = type}))
         allocated += layer.bytes();
       EXPECT_EQ(other.bytes(20, type).total(), allocated) << attention;
     }

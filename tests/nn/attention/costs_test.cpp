@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/products/products.h"
+#include "autograd/products/mac_counter.h"
 #include "nn/attention/random_layer.h"
 
 namespace headcount::costs {

@@ -66,6 +66,13 @@ TEST(AttentionDefaults, MlaCachesAsMuchAsMqa) {
   }
 }
 
+// The name by which `cache-dtype` gives the row a type; "state" is that of recurrent states.
+TEST(CacheParts, OfGtaAreARowThatIsKeyAndValueAndARotaryKey) {
+  std::vector<std::string> names;
+  for (const Kept& kept : cache_parts(resolved(of_kind("gta")))) names.push_back(kept.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"kv", "rope_key"}));
+}
+
 // Keys and values of each KV head; of tied heads, or of a latent and a rotary key, one row.
 TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   for (const auto& [word, elements] : {std::pair{"mha", 2 * 8 * 32},

@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include "autograd/checks/trap.h"
+#include "nn/attention/costs.h"
 #include "nn/attention/test_layer.h"
 #include "support/message_of.h"
 
@@ -47,7 +49,8 @@ TEST(Memory, OfACacheLetsTheTrapSeeWhatDecodingComputes) {
   cache.rows("v").write(0, 0, Values(8, std::numeric_limits<Real>::infinity()).data());
   cache.set_length(1);
   Tape tape(layer.store);
-  tape.trap_non_finite(true);
+  NonFiniteTrap trap;
+  tape.watch({&trap});
   Memory memory(cache, 1);
   EXPECT_NE(message_of<NonFiniteError>([&] {
               layer.attention->forward(tape.constant({1, 1, 12}, normal_values(1, 12)), memory);

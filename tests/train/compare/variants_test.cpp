@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "models/language_model.h"
+#include "models/decoder.h"
 #include "support/message_of.h"
 #include "train/run_program.h"
 
@@ -72,8 +72,7 @@ TEST(ComparisonPlan, ChoosesHeadsAndRanksThatCostTheBudgetExactly) {
     EXPECT_EQ(candidate.adjusted, c.adjusted) << c.spec;
     const ModelPlan& model = candidate.options.model;
     Index bytes = 0;
-    for (const LayerCache& cache :
-         LanguageModel(model, kPlanVocabulary).make_caches({.capacity = model->context}))
+    for (const LayerCache& cache : make_caches(model, {.capacity = model->context}))
       bytes += cache.bytes();
     EXPECT_EQ(bytes, c.bytes * model->context) << c.spec;
   }
