@@ -53,7 +53,7 @@ class TapeWatcher {
   virtual ~TapeWatcher() = default;
   virtual void begin_forward(Var output, std::span<const Var> inputs) = 0;
   virtual void end_forward(Var output) = 0;
-  virtual void begin_backward(Var output) = 0;
+  virtual void begin_backward(Var) {}
   virtual void end_backward(Var output) = 0;
 };
 
@@ -109,8 +109,8 @@ class Tape {
   /// Starts a new step: forgets all nodes, keeps the memory.
   void reset();
 
-  /// Turns dropout on (training) or off (evaluation, the default), and sets its probability for ops
-  /// that are given none.
+  /// Turns dropout on (training) or off (evaluation, the default); `dropout` is the probability of
+  /// ops that have none of their own.
   void set_training(bool training, Real dropout = 0) {
     training_ = training;
     dropout_ = dropout;

@@ -43,12 +43,12 @@ class Decoder {
   /// Feeds the next tokens [sequences, T] and returns their logits [sequences, T, vocabulary],
   /// valid until the next call. With recent tokens that are not rounded, tokens are processed one
   /// by one: each sees others as recent. Many are processed in chunks of kPrefillChunk, which take
-  /// the memory of one chunk and give the logits of all tokens at once. After the first call at a
-  /// given T only memory that grows with the number of tokens held is allocated: the logits, and
-  /// keys and values of one layer of expanded MLA; and, where tokens end beyond a window, for the
-  /// time of a chunk its rows and those of the window. Throws ShapeError if the tokens end beyond
-  /// the context, and what LanguageModel::decode throws: after an exception from a layer, all
-  /// tokens are forgotten. `stats` as in LanguageModel::logits.
+  /// the memory of one chunk and give the logits of all tokens at once. After the first call with T
+  /// tokens, later ones allocate only what grows with the tokens held: logits, keys and values of
+  /// one layer of expanded MLA and, for a chunk that ends beyond a window, its rows and the
+  /// window's. Throws ShapeError if the tokens end beyond the context, and what
+  /// LanguageModel::decode throws: after an exception from a layer, all tokens are forgotten.
+  /// `stats` as in LanguageModel::logits.
   std::span<const Real> feed(std::span<const std::int32_t> tokens,
                              std::span<AttentionStats> stats = {});
   /// Decoder of `sequences` copies of the first sequence, which thus share one prefill.

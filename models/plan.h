@@ -38,7 +38,7 @@ struct ModelSettings {
 
 /// Everything that defines the language model except its vocabulary, resolved.
 struct ResolvedModel : ModelSettings {
-  Unlisted unlisted;                 ///< as given; an epsilon of 0 stands for that of each kind
+  Unlisted unlisted;                 ///< an epsilon of 0 stands for that of each kind
   std::string attention;             ///< value of the setting: "gqa", "mqa/share"
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
   /// For each place of the cycle the place of the layer whose cache it reads: its own, or an

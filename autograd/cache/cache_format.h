@@ -18,7 +18,7 @@ enum class CacheType {
   bf16,  ///< bfloat16: the upper half of a float32, rounded to nearest even
   fp8,   ///< e4m3: 4 bits of exponent, 3 of fraction, at most 448, no infinity
   int8,  ///< an f16 scale for each group times one of 255 levels
-  int4,  ///< likewise, one of 16 levels; the others fewer
+  int4,  ///< an f16 scale for each group times one of 16 levels; int3 and int2 have fewer
   int3,
   int2,
   int1,

@@ -19,7 +19,6 @@ class NonFiniteTrap : public TapeWatcher {
  public:
   void begin_forward(Var output, std::span<const Var> inputs) override;
   void end_forward(Var output) override { check(output, output.value(), "value"); }
-  void begin_backward(Var) override {}
   void end_backward(Var output) override;
 
  private:
