@@ -24,9 +24,8 @@ struct AttentionStats {
   double entropy_sum = 0;  ///< over the rows, nats
   Index rows = 0;          ///< queries of all heads that see a key or have a sink
   bool keeps_weights = false;
-  std::vector<Real> weights;  ///< [B, H, T, S] of each call, if `keeps_weights`
-  std::vector<Real>
-      pooled_weights;  ///< of pooled rows, [B, H, T, R] of each call, if `keeps_weights`
+  /// With `keeps_weights`: of keys [B, H, T, S] and of pooled rows [B, H, T, R] of each call.
+  std::vector<Real> weights, pooled_weights;
 };
 
 /// View of the rows that attention reads as keys or values: columns [first, first + width) of each
