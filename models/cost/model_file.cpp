@@ -45,7 +45,9 @@ std::set<std::string> files_of_weights(const fs::path& folder) {
     const std::string end = name.substr(of);
     double parts = 0;
     parse_number(end.substr(4, end.find('.') - 4), parts);
-    if (std::ranges::count_if(names, [&](const auto& one) { return one.ends_with(end); }) != parts)
+    const auto there =
+        std::ranges::count_if(names, [&](const auto& one) { return one.ends_with(end); });
+    if (there != static_cast<std::ptrdiff_t>(parts))
       throw DataError("parts of the weights are missing beside {}", (folder / name).string());
   }
   return names;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <ranges>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -167,10 +166,12 @@ constexpr std::int32_t kAny = 2'147'483'647;  // tokens or sequences: nobody has
 
 // Tokens that each sequence may have; null if any number fits.
 Json longest_context(const CostTable& q, const ModelCache& cache) {
-  const auto lengths = std::views::iota(1, kAny);
-  const auto bytes = [&](Index tokens) { return q.bytes(cache, tokens); };
-  const auto too_long = std::ranges::upper_bound(lengths, q.free_memory(), {}, bytes);
-  return too_long == lengths.end() ? Json() : Json(*too_long - 1);
+  Index fits = 0, too_long = kAny;
+  while (too_long - fits > 1) {
+    const Index middle = fits + (too_long - fits) / 2;
+    (q.bytes(cache, middle) <= q.free_memory() ? fits : too_long) = middle;
+  }
+  return too_long == kAny ? Json() : Json(fits);
 }
 
 // Sequences of so many tokens that fit; null if any number does.
