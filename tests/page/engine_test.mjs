@@ -249,7 +249,7 @@ const tests = {
     steps.forEach((step, i) => {
       assert.equal(step.probabilities[0].character, step.character);
       const held = [...prompt].length + i;
-      assert.equal(drawnBytes(cache, held), held * 4 * 2 * 2 * 4);  // 4 heads of width 2, k and v
+      assert.equal(drawnBytes(cache, held), held * 8 * 8 * 2 * 4);  // 8 heads of width 8, k and v
       for (const head of step.weights[0]) {
         assert.equal(head.length, held);
         assert.ok(Math.abs(head.reduce((sum, weight) => sum + weight, 0) - 1) < 0.01);

@@ -8,8 +8,8 @@ const [wasm, program, folder] = process.argv.slice(2);
 const kTolerance = 1e-4;
 const small = { steps: 100, context: 64, batch: 4, dim: 32, layers: 2, "eval-every": 0 };
 const runs = [
-  { data: "lookup", attention: "mha", steps: 100, "eval-every": 0 },
-  { data: "lookup", attention: "mla8+0", steps: 100, "eval-every": 0 },
+  { data: "lookup", attention: "mha", steps: 100, "stop-at-answers": 0 },
+  { data: "lookup", attention: "mla8+0", steps: 100, "stop-at-answers": 0 },
   ...["gqa2@32/share", "mfa/gta2", "tpa/latent-bias", "fox/delta", "kda", "hca@16/v4@16"].map(
     (attention) => ({ ...small, data: "tales", attention })),
   // Which tokens a query picks hangs on the last digits after some steps.

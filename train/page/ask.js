@@ -1,8 +1,8 @@
-// The third section: a question to all trained attentions, and their answers side by side.
+// The first section: a question to all trained attentions, and their answers side by side.
 import { Board } from "./board.js";
 import { scaleOfPlans } from "./caches.js";
 import { button, byId, h, oneAtATime, on, say, setText, Views } from "./dom.js";
-import { mean, numberText, plural, shownCharacter } from "../view/format.js";
+import { listText, mean, numberText, plural, shownCharacter } from "../view/format.js";
 import { Look } from "./look.js";
 import { Sliders } from "./controls.js";
 import { planningEngine } from "./planning.js";
@@ -29,7 +29,7 @@ const kSliders = [
     help: "bits of a number in the cache that answers are read from" },
 ];
 const kChips = 6; // questions that are offered at once
-const kTries = 100; // questions among which one is sought on which the models differ
+const kTries = 1000; // questions among which one is sought on which the models differ
 
 const views = new Views(byId("looks"), (run) => new Look(run, pick));
 let looks = [];
@@ -221,8 +221,9 @@ async function prepare() {
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
   sliders.show(kSliders.map((slider) => ({ ...slider, value: chosen[slider.name] })));
   if (kind === "lookup") {
-    board.setKinds(run.plan.settings.directions ?? 2);
+    board.setMost(run.plan.settings.directions ?? 6);
     if (again) ask();
+    else if (state.runs === state.builtIn) showDifferent();
     else board.shuffle();
     return;
   }
@@ -236,6 +237,16 @@ async function prepare() {
       : fitting([...validation].slice(0, 30).join(""), context) || knownBeginning(run, kind));
   }
   ask();
+}
+
+// What the models are with which the page opens.
+function builtInText() {
+  const learned = state.runs.map(({ spec, record }) => `${spec} ${record.learned
+    ? `has learned in ${numberText(record.learned)} steps`
+    : `has not in ${numberText(record.step)}`}`);
+  return "Models of equal caches were trained on lookups when this page was made: gqa4x8 has " +
+    `four KV heads of 8 numbers, mqax32 one of 32. ${listText(learned)}. The question below was ` +
+    `chosen because ${worstOf(state.runs).spec} gets it wrong.`;
 }
 
 let prepared = null; // the runs for which the section was prepared
@@ -258,12 +269,12 @@ function update() {
     textOf() === "own" && !validation;
   setText(byId("differ"), textOf() === "own" ? "Show one on which they differ"
     : `Show one that ${worstOf(askable()).spec} gets wrong`);
-  setText(byId("ask-note"), state.phase === "trained" ? ""
-    : "The models are still in training: ask again later and see what has changed.");
+  setText(byId("ask-note"), state.runs === state.builtIn ? builtInText() : state.phase === "trained"
+    ? "" : "The models are still in training: ask again later and see what has changed.");
   const seeds = state.runs[0].records.filter((r) => r.files || r.diverged).map((r) => r.seed);
   const select = byId("asked-seed");
   byId("seed-choice").hidden = seeds.length < 2 || state.phase !== "trained";
-  if (select.options.length !== seeds.length)
+  if (String([...select.options].map(({ value }) => value)) !== String(seeds))
     select.replaceChildren(...seeds.map((seed) => h("option", { value: seed }, `seed ${seed}`)));
   if (prepared !== state.runs) {
     prepared = state.runs;
@@ -295,7 +306,8 @@ export function setUpAsk() {
   byId("play").addEventListener("click", play);
   on("progress", update);
   on("phase", () => {
+    const before = prepared; // of other runs: their question is still to come
     update();
-    if (state.phase === "trained" && prepared === state.runs) ask();
+    if (state.phase === "trained" && before === state.runs) ask();
   });
 }

@@ -1,6 +1,8 @@
 // The board of lookups: an editor for a question, and small pictures of what heads look at.
+import { Sliders } from "./controls.js";
 import { button, elementOf, h, setText } from "./dom.js";
 import { textAt } from "../view/plot.js";
+import { upTo } from "./specs.js";
 import { isOnLine, kPieces, kSide, kSquares, kValues, lookupAnswer, pieceCharacter, piecesIn,
   questionLetters, randomPieces } from "./texts.js";
 
@@ -25,11 +27,18 @@ export class Board {
     const what = "Click squares to place pieces and to change their values, 0 to 3, then to take " +
       "them away. Then ask for the value of the one piece on a line:";
     this.full = h("p", { class: "note", role: "status" });
-    this.questions = h("div", {}, h("p", { class: "note" }, what), this.full, this.letters);
+    const slider = h("div", { class: "sliders" });
+    this.sliders = new Sliders(slider, (_, count) => this.setDirections(count));
+    this.questions = h("div", {}, h("p", { class: "note" }, what), this.full, this.letters, slider);
   }
 
-  // Buttons for that many kinds of question.
-  setKinds(count) {
+  // A slider for as many directions as models have learned, and buttons for all of them.
+  setMost(most) {
+    this.sliders.show([{ name: "directions", label: "directions of lines", values: upTo(most),
+      value: most, help: "columns, then diagonals, rows last" }]);
+    this.setDirections(most);
+  }
+  setDirections(count) {
     if (this.buttons?.length === count * kSide) return;
     this.buttons = questionLetters(count).map((letter) => button(letter, () => this.ask(letter), {
       onmouseenter: () => this.showLine(letter), onmouseleave: () => this.showLine(this.letter),

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 packages=(clang-19 lld-19 wasi-libc libc++-19-dev-wasm32 libc++abi-19-dev-wasm32
-  libclang-rt-19-dev-wasm32 make cmake python3 esbuild libeigen3-dev libsimde-dev
+  libclang-rt-19-dev-wasm32 make cmake python3 nodejs esbuild libeigen3-dev libsimde-dev
   nlohmann-json3-dev librandom123-dev libutfcpp-dev)
 if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
   source train/install_packages.sh "${packages[@]}"

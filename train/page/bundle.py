@@ -1,8 +1,9 @@
-"""Makes one HTML file of the page: styles, scripts and the two WebAssembly modules inside it, so that
-it opens from a disk and loads nothing. Scripts are ES modules here and become two classic scripts
+"""Makes one HTML file of the page: styles, scripts, the two WebAssembly modules and trained models
+inside it, so that it opens from a disk and loads nothing. Scripts are ES modules here and become two classic scripts
 there, since browsers load no modules from files: one of the page (main.js) and one of its workers.
 
-Usage: python3 bundle.py --wasm engine.wasm --fused engine_fused.wasm --out headcount.html
+Usage: python3 bundle.py --wasm engine.wasm --fused engine_fused.wasm --models models.zip
+    --out headcount.html
 """
 import argparse
 import base64
@@ -22,20 +23,26 @@ def script(name):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def text_of(data):
+    """Bytes as text."""
+    return base64.b64encode(data).decode()
+
+
 def compressed(module):
     """The file `module`, compressed, as text."""
-    return base64.b64encode(gzip.compress(module.read_bytes(), mtime=0)).decode()
+    return text_of(gzip.compress(module.read_bytes(), mtime=0))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    for name in ("wasm", "fused", "out"):
+    for name in ("wasm", "fused", "models", "out"):
         parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     options = parser.parse_args()
     html = (FOLDER / "page.html").read_text(encoding="utf-8")
     for place, content in {
             "@STYLE@": "".join((FOLDER / name).read_text(encoding="utf-8") for name in STYLES),
             "@ENGINE@": compressed(options.wasm), "@FUSED@": compressed(options.fused),
+            "@MODELS@": text_of(options.models.read_bytes()),
             "@WORKER@": script("worker.js"), "@SCRIPT@": script("main.js")}.items():
         if html.count(place) != 1:
             sys.exit(f"page.html: needs {place} once")

@@ -12,11 +12,13 @@ const kFused = new Uint8Array([
   0x0a, 13, 1, 11, 0, 0x20, 0, 0x20, 1, 0x20, 2, 0xfd, 0x85, 2, 0x0b, // f32x4.relaxed_madd
 ]);
 
+// Bytes that an element of the page has in base64.
+export const bytesIn = (id) =>
+  Uint8Array.from(atob(contentOf(id).trim()), (character) => character.charCodeAt(0));
+
 // Compressed bytes of the faster module that this browser can run.
 function moduleBytes() {
-  module ??= Uint8Array.from(
-    atob(contentOf(WebAssembly.validate(kFused) ? "engine-fused" : "engine").trim()),
-    (character) => character.charCodeAt(0));
+  module ??= bytesIn(WebAssembly.validate(kFused) ? "engine-fused" : "engine");
   return module.slice();
 }
 

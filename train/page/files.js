@@ -2,6 +2,7 @@
 // unpacking, and opens archives and checkpoints.
 import { checkSums } from "./checksums.js";
 import { byId, h, noteFiles, on, onFiles, say, tell } from "./dom.js";
+import { bytesIn } from "./engine.js";
 import { kNotTaken, takeAsked } from "./link.js";
 import { showModel } from "./model_cost.js";
 import { isBusy, kMostCards, noteTrained, setPhase, state } from "./state.js";
@@ -164,8 +165,8 @@ async function allOf(promises) {
   throw refused.reason;
 }
 
-// Opens the models among files [{name, bytes}].
-async function openModels(files) {
+// Opens the models among files [{name, bytes}], or those of the page.
+async function openModels(files, areBuiltIn = false) {
   const summary = summaryIn(files), models = modelsIn(files);
   if (!models.length) {
     throw new Error("there is no model among these files: give a .zip file that this page saved, " +
@@ -180,11 +181,12 @@ async function openModels(files) {
   // Cards and settings become those of the models, so that they can be trained again.
   takeAsked({ settings, attentions: opened.map(({ spec }) => spec), seeds: summary?.seeds });
   state.runs = opened;
+  if (areBuiltIn) state.builtIn = opened;
   noteTrained();
   setPhase("trained");
   tell("chosen");
   tell("progress");
-  byId("ask").scrollIntoView();
+  if (!areBuiltIn) byId("ask").scrollIntoView();
   const unseen = summary ? [] : Object.entries(opened[0].plan.changed);
   const differ = !summary && opened.some(
     ({ plan }) => JSON.stringify(settingsAgain(plan)) !== JSON.stringify(settings));
@@ -194,6 +196,8 @@ async function openModels(files) {
     (unseen.length ? ` Training again keeps ${
       unseen.map((setting) => setting.join(" ")).join(", ")}.` : "");
 }
+
+export const openBuiltIn = async () => openModels(await unzipped(bytesIn("models")), true);
 
 // Files below a dropped file or folder: [{name, file}], names with their folders. To a page from
 // the disk, Chromium gives the files of a handle but not those of an entry; Firefox has entries

@@ -7,10 +7,10 @@ const kLongestLinked = 10_000; // characters of a reader's own text
 
 // Questions to begin with, as a link would ask them.
 export const presets = [
-  ["Four heads or one?", ["mha", "mqa"]],
-  ["Same bytes: one wide or four narrow?", ["mqa", "mhax4"]],
-  ["A latent instead", ["mha", "mqa", "mla32+0"]],
-].map(([name, attentions]) => ({ name, asked: { settings: { data: "recall" }, attentions } }));
+  ["Lookups: four KV heads or one?", "lookup", ["gqa4x8", "mqax32"]],
+  ["Recall: four KV heads or one?", "recall", ["mha", "mqa"]],
+  ["Recall: a latent instead", "recall", ["mha", "mqa", "mla32+0"]],
+].map(([name, data, attentions]) => ({ name, asked: { settings: { data }, attentions } }));
 
 // Settings that the page or its workers decide by themselves.
 export const kNotTaken = ["data", "attention", "seed", "seeds", "out",

@@ -35,7 +35,7 @@ function headGroups(figures, { count: groups, word }, where) {
     const read = groups === 1 ? `one ${word} for all` : `${word} ${group + 1}`;
     const title = [where, shares ? read : ""].filter(Boolean).join(", ");
     const name = `group${shares ? " shared" : ""}`;
-    return h("section", { class: name, "aria-label": title || "heads" },
+    return h("section", { class: name, "aria-label": title || "query heads" },
       title ? h("h4", {}, title) : null,
       h("div", { class: "heads" }, figures.slice(group * size, (group + 1) * size)));
   });
@@ -69,7 +69,7 @@ export class Look {
     this.chances = h("table", { class: "chances" });
     this.cache = h("figure", { class: "filling" });
     this.heads = h("div", { class: "layers", tabindex: 0, role: "region",
-      "aria-label": `what the heads of ${run.spec} look at` });
+      "aria-label": `what the query heads of ${run.spec} look at` });
     this.error = h("p", { class: "error", role: "status" });
     this.detail = h("div", {}, h("div", { class: "pair" }, this.chances, this.cache), this.heads);
     this.element = h("section", { class: `look c${run.style}`, "aria-label": run.spec },
@@ -203,7 +203,7 @@ export class Look {
     const missing = read.length - weights.length;
     let most = 0;
     weights.forEach((weight, i) => { if (weight > weights[most]) most = i; });
-    const caption = h("figcaption", {}, `head ${head + 1}: `,
+    const caption = h("figcaption", {}, `query head ${head + 1}: `,
       h("strong", {}, seenText(read[most + missing] ?? "")),
       ` ${percentText(weights[most], 0)}`);
     const board = pieces.length

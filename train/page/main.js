@@ -3,7 +3,7 @@ import { setUpAsk } from "./ask.js";
 import { setUpCards } from "./cards.js";
 import { Sliders } from "./controls.js";
 import { button, byId, h, noteFiles, on, onFiles, setText, tell } from "./dom.js";
-import { setUpFiles } from "./files.js";
+import { openBuiltIn, setUpFiles } from "./files.js";
 import { setUpModel } from "./model_cost.js";
 import { durationText, numberText, plural } from "../view/format.js";
 import { isLinked, linkOfChoice, presets, readLink, takeAsked } from "./link.js";
@@ -15,7 +15,8 @@ import { kLongestText, texts } from "./texts.js";
 import { goOn, marksLearned, pause, startTraining, stopTraining } from "./training.js";
 import { setUpWatch } from "./watch.js";
 
-const kFirst = ["mha", "gqa2", "mqa"];
+const kFirst = ["gqa4x8", "mqax32"]; // of a link that names none
+let opening = ""; // address of what the page opens with
 
 function setUpTexts() {
   byId("presets").append(...presets.map(({ name, asked }) => button(name, () => {
@@ -87,7 +88,8 @@ function drawAction() {
       (state.cards.every(marksLearned) ? ", less if they learn sooner." : ".");
   }
   setText(byId("estimate"), isBusy() ? "" : text);
-  setText(byId("train"), state.runs.length ? "Train again" : "Train");
+  const isAgain = state.runs.length > 0 && state.runs !== state.builtIn;
+  setText(byId("train"), isAgain ? "Train again" : "Train");
   seeds.show([{ name: "seeds", label: "seeds", help: "trainings of each attention",
     values: upTo(kMostSeeds), value: state.seeds }]);
 }
@@ -95,10 +97,17 @@ function drawAction() {
 async function begin() {
   const { kinds: all } = await planningEngine().call({ do: "kinds" });
   kinds.push(...all);
-  for (const spec of kFirst) state.cards.push(makeCard(spec));
-  setText(byId("link-note"), readLink());
-  if (state.own) takeText(state.own);
-  else tell("chosen");
+  if (location.hash) {
+    for (const spec of kFirst) state.cards.push(makeCard(spec));
+    setText(byId("link-note"), readLink());
+    if (state.own) takeText(state.own);
+    else tell("chosen");
+  } else {
+    await openBuiltIn();
+    opening = linkOfChoice();
+  }
+  byId("choose").hidden = false;
+  byId("starting").remove();
 }
 
 // Before the other parts: showing buttons moves the focus to one that this has enabled.
@@ -117,6 +126,7 @@ byId("train").addEventListener("click", () => {
   byId("watch").scrollIntoView({ block: "start" });
   byId("pause").focus({ preventScroll: true });
 });
+byId("to-ask").addEventListener("click", () => byId("ask").scrollIntoView());
 byId("pause").addEventListener("click", () => state.phase === "paused" ? goOn() : pause());
 byId("stop").addEventListener("click", stopTraining);
 byId("again").addEventListener("click", () => {
@@ -127,7 +137,10 @@ byId("again").addEventListener("click", () => {
 // So that a link to the page shows what its sender saw. Browsers allow few changes a second.
 function noteChoice() {
   clearTimeout(noting);
-  noting = setTimeout(() => history.replaceState(null, "", linkOfChoice()), kQuiet);
+  noting = setTimeout(() => {
+    const link = linkOfChoice(), [page] = location.href.split("#");
+    history.replaceState(null, "", link === opening ? page : link);
+  }, kQuiet);
 }
 let noting = 0;
 const kQuiet = 300; // ms without a change before the address is changed

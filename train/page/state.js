@@ -14,6 +14,7 @@ export const state = {
   seeds: 1,
   cards: [], // see makeCard
   runs: [], // see Run in training.js
+  builtIn: null, // the runs with which the page opened, trained when it was built
   trained: null, // {text, version, settings} of the runs, as chosen when their training began
   phase: "choosing", // "choosing", "training", "paused" or "trained"
 };

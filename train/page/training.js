@@ -70,8 +70,11 @@ export class Run {
     const { seed } = record;
     await this.engine.call({ do: "start", settings: { ...this.settings, seed } });
     this.held = record;
-    await this.check(record, kCheckTokens);
-    const period = marksLearned(this) ? this.plan.settings["eval-every"] : this.steps / kChecks;
+    // A run that ends when it has learned is looked at as the program does.
+    const { "eval-every": every, "eval-characters": characters } = this.plan.settings;
+    const period = marksLearned(this) ? every : this.steps / kChecks;
+    const checked = marksLearned(this) ? characters ?? 0 : kCheckTokens;
+    await this.check(record, checked);
     let steps = 1, nextCheck = period;
     while (record.step < this.steps && !record.learned) {
       if (resume) await resume.promise;
@@ -89,7 +92,7 @@ export class Run {
       addPoint(record.losses, [reply.step, reply.loss]);
       if (reply.step >= nextCheck || reply.step === this.steps) {
         nextCheck += period;
-        await this.check(record, kCheckTokens);
+        await this.check(record, checked);
       }
       tell("progress");
     }
@@ -99,10 +102,10 @@ export class Run {
   }
 
   async check(record, tokens) {
-    const { step, loss, answers, questions } = await this.engine.call({ do: "evaluate", tokens });
+    const { step, loss, answers, questions, learned } =
+      await this.engine.call({ do: "evaluate", tokens });
     record.checks.push({ step, loss, answers, questions });
-    if (marksLearned(this) && 100 * answers >= this.plan.settings["stop-at-answers"])
-      record.learned ||= step;
+    if (learned) record.learned ||= step;
   }
 
   // Makes sure that the engine has the model of that seed.

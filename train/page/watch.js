@@ -1,4 +1,4 @@
-// The second section: training as it goes on, in numbers and charts.
+// The third section: training as it goes on, in numbers and charts.
 import { bytesText, durationText, mean, numberText, percentText, plural } from "../view/format.js";
 import { chart } from "../view/plot.js";
 import { markBefore } from "./controls.js";
@@ -180,6 +180,7 @@ function statusText() {
     const left = secondsLeft();
     return left === null ? "Training …" : `Training, about ${durationText(left)} left.`;
   }
+  if (state.runs === state.builtIn) return "Trained when this page was made.";
   if (!state.runs.some((run) => run.settings)) return "Opened from files.";
   const seeds = Math.max(...state.runs.map((run) => run.records.length));
   const failed = state.runs.filter((run) => run.error).map((run) => run.spec);
@@ -207,6 +208,7 @@ function showButtons() {
   byId("pause").hidden = !isBusy();
   setText(byId("pause"), phase === "paused" ? "Go on" : "Pause");
   byId("stop").hidden = !isBusy();
+  byId("to-ask").hidden = !trained || state.runs === state.builtIn;
   byId("more-seeds").hidden = !trained || !state.runs.some((run) => run.settings) ||
     state.runs.every((run) => run.records.length >= kMostSeeds);
   byId("save").hidden = !trained || !state.runs.some((run) => run.isTrained && run.finished.length);

@@ -25,6 +25,8 @@ BOARD = "".join(chr(0x2800 + square + 25 * value)  # five pieces, one of them al
                 for square, value in ((0, 2), (6, 1), (13, 3), (16, 0), (24, 1)))
 POEM = "to be or not to be, that is the question. "
 PAIR = ["mha", "mqa"]
+SMALL = {"data": "lookup", "directions": 2, "heads": 4, "head-dim": 2, "lr": 2e-3,
+         "stop-at-answers": 0}  # learned in part
 
 # Controls without a name for screen readers, and pictures without a description.
 NAMELESS = """
@@ -48,7 +50,7 @@ class Page(Reader):
     def test_models_answer_and_come_back_from_an_archive(self):
         # tests/page/engine_test.mjs compares saved models and answers with the program.
         self.assertLess(self.file.stat().st_size, LARGEST)
-        self.open(PAIR, data="lookup", steps=STEPS)
+        self.open(PAIR, **SMALL, steps=STEPS)
         self.until_text("#estimate", "Takes about")
         self.watch_training()
         answers = self.ask(BOARD + "A")
@@ -122,7 +124,7 @@ class Page(Reader):
             self.browser.media(scheme)
             self.open()
             self.type("#open-files", str(archive))
-            self.until("$$('.look .heads figure').length > 1", "models open")
+            self.until_texts("#opened", ["Opened mha, mqa."])
             self.see("$$('details').forEach(e => { e.open = true; })")
             for width in (360, 390, 768, 1300):
                 self.browser.screen(width, 800)
@@ -131,17 +133,34 @@ class Page(Reader):
         self.assertEqual(self.browser.run(NAMELESS), [], "has no name for screen readers")
         self.browser.screen()
 
+    def test_it_opens_with_a_question_that_one_model_gets_wrong(self):
+        self.open()
+        self.until_text(".look .judgement", "wrong")
+        judged = self.see("Object.fromEntries($$('.look').map(look => "
+                          "[look.getAttribute('aria-label'), texts('.judgement', look)[0][0]]))")
+        self.assertEqual(list(judged), ["gqa4x8", "mqax32", "mqax32:qk-norm=on"])
+        self.assertEqual(judged["mqax32"], "✗")
+        self.assertIn("✓", judged.values())
+        self.assertRegex(self.text("#ask-note"), "gqa4x8 has learned .* mqax32 has not in 1,600")
+        self.assertEqual(len(self.texts(".letters button")), 30)
+        self.set("#board-questions input", 1)  # two directions
+        self.assertEqual("".join(self.texts(".letters button")), "ABCDEFGHIJ")
+        self.until_ready()
+        self.assertEqual(self.see("location.hash"), "", "the address hides what the page opens with")
+        self.click("#cards .plain")  # one attention less: the address names the others
+        self.until("location.hash.includes('qk-norm')", "the address has what is chosen")
+
     def test_a_question_to_begin_with_is_in_the_address(self):
         self.open()
-        self.click("#presets button:nth-child(2)")
-        self.until_texts(".card code", ["mqa", "mhax4"])
+        self.click("#presets button")
+        self.until_texts(".card code", ["gqa4x8", "mqax32"])
         self.until("new Set(texts('.card .bytes strong')).size === 1", "the bytes are equal")
         self.click("input[value=own]")
         self.type("#own", POEM * 40)
-        self.until("['not to be', 'mhax4'].every(part => decodeURIComponent(location.hash)"
+        self.until("['not to be', 'mqax32'].every(part => decodeURIComponent(location.hash)"
                    ".includes(part))", "the address has what is chosen")
         self.go(self.page + self.see("location.hash"))
-        self.until_texts(".card code", ["mqa", "mhax4"])
+        self.until_texts(".card code", ["gqa4x8", "mqax32"])
         self.assertEqual(self.see("$('#own').value"), POEM * 40)
 
     def test_runs_of_the_program_open_and_those_of_one_name_are_saved(self):
@@ -288,7 +307,7 @@ class Page(Reader):
         self.until_ready()
 
     def test_keys_are_enough(self):
-        self.open(PAIR, data="lookup", steps=3000)
+        self.open(PAIR, **SMALL, steps=3000)
         self.tab_to(".card .slider input")
         before = self.texts(".card .bytes")[0]
         self.press(RIGHT)

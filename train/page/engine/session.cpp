@@ -199,6 +199,7 @@ Json Session::evaluate(Index tokens) const {
           {"loss", result.loss},
           {"questions", questions},
           {"answers", result.answer_accuracy ? Json(*result.answer_accuracy) : Json()},
+          {"learned", training_->options.learned(result)},
           {"baselines", baselines_of(corpus)}};
 }
 
