@@ -183,7 +183,7 @@ const Command kAskCommand = {
      "  headcount ask --from runs/tales-mha --text \"Tom is in the mill. Where is Tom? In the \"\n"
      "  echo \"Tom is in the \" | headcount ask --from runs/tales-mha --text -\n"},
     ask_settings,
-    {{"from", "run folder or checkpoint folder", true},
+    {kFromFlag,
      kBestFlag,
      {"text", "your question, up to where the answer begins; -: the line on standard input", true},
      kAllowNonFinite,

@@ -243,7 +243,7 @@ const Command kAttendCommand = {
      "  headcount attend --from runs/tales-mla --text \"Tom is in the mill.\" --cache-dtype "
      "int2\n"},
     attend_settings,
-    {{"from", "run folder or checkpoint folder", true},
+    {kFromFlag,
      {"text", "text to attend over, no longer than the model's context; else the run's own", true},
      {"out", "also draw the maps to this SVG file", true},
      kAllowNonFinite,

@@ -86,6 +86,18 @@ constexpr const char* kHeadings[] = {"Attention", "Model",    "Data",       "Opt
                                      "Sampling",  "Decoding", "Cache",      "Display"};
 std::string heading(Scope scope) { return kHeadings[static_cast<std::size_t>(scope)]; }
 
+// What other programs call a flag, and its name here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"attn", "attention"},        {"batch-size", "batch"},
+    {"learning-rate", "lr"},      {"epochs", "steps"},
+    {"max-iters", "steps"},       {"num-layers", "layers"},
+    {"n-layer", "layers"},        {"num-heads", "heads"},
+    {"n-head", "heads"},          {"hidden-size", "dim"},
+    {"block-size", "context"},    {"seq-len", "context"},
+    {"num-kv-heads", "kv-heads"}, {"prompt", "text"},
+    {"text", "prompt"},           {"model", "from"},
+    {"preset", "config"}};
+
 // The error of `word`, an argument at `at` that is no flag of the command: it says what was typed,
 // and what may have been meant.
 UsageError unknown_flag(const std::vector<std::string>& arguments, std::size_t at,
@@ -100,11 +112,15 @@ UsageError unknown_flag(const std::vector<std::string>& arguments, std::size_t a
     return UsageError("'{}' is not a flag{}{}", word, list, hint);
   }
   const std::string typed = word.substr(0, word.find('='));
-  const std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
+  std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
+  std::ranges::replace(name, '_', '-');
   const auto renamed = std::ranges::find(
       settings, name, [](const Setting& setting) { return std::string(setting.traits.formerly); });
   if (!name.empty() && renamed != settings.end())
     return UsageError("unknown flag {}; it is --{} now", typed, renamed->name);
+  for (const auto& [elsewhere, here] : kElsewhere)
+    if (name == elsewhere && std::ranges::count(known, here) > 0)
+      return UsageError("unknown flag {}; it is --{} here{}", typed, here, hint);
   return UsageError("unknown flag {}{}{}", typed, hint, suggestion(name, known, "--"));
 }
 

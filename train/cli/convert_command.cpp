@@ -163,7 +163,10 @@ const Command kConvertCommand = {
      "  headcount convert --from runs/mha --attention mla48+16 --out runs/mla\n"
      "  headcount train --init runs/gqa2 --data input.txt --steps 100\n"},
     convert_settings,
-    {{"from", "run folder, checkpoint folder or Hugging Face model folder", true},
+    {{"from",
+      "run folder, checkpoint folder or Hugging Face model folder; --from may be left out before "
+      "it",
+      true, false, true},
      {"out", "new folder for the converted model", true},
      {"data",
       "text file, or built-in text, on which the loss is measured before and after; default the "

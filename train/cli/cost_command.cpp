@@ -174,9 +174,6 @@ SettingList cost_settings() {
 
 int cost_command(const Call& call) {
   const CommandLine& line = call.line;
-  if (line.has("preset"))
-    throw UsageError("--preset is gone; --config {} takes the sizes of a released model",
-                     line.get("preset"));
   line.refuse_beside("config", {"from"}, ": both give sizes; name one of them");
   const CostTable table = line.has("list")     ? of_released_models(line)
                           : line.has("config") ? of_config(line)
@@ -209,12 +206,11 @@ const Command kCostCommand = {
     cost_settings,
     {{"config",
       "config.json of any model of a known type, its folder, - for standard input, or a name "
-      "from --list; --attention then lists what it might have instead, and --cache-dtype is by "
-      "default bf16",
-      true},
+      "from --list, before which --config may be left out; --attention then lists what it might "
+      "have instead, and --cache-dtype is by default bf16",
+      true, false, true},
      {"from", "take the sizes of this run folder, made by headcount train", true},
      {"list", "print the released models that --config knows by name", false},
-     {"preset", "gone: --config takes the names of released models", true},
      {"report", "write a page with the table, caches drawn to scale, and curves to this file",
       true},
      {"as", "with --config: the model_type whose rules apply", true},

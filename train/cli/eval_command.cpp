@@ -198,7 +198,7 @@ const Command kEvalCommand = {
      "  headcount eval --from runs/mla --cache-dtype int8\n"
      "  headcount eval --from runs/mla --data other.txt --window 32 --format json\n"},
     eval_settings,
-    {{"from", "run folder or checkpoint folder", true},
+    {kFromFlag,
      kBestFlag,
      {"data",
       "text file, evaluated as a whole, or built-in text, evaluated on its validation part; "

@@ -13,6 +13,8 @@
 namespace headcount {
 
 /// The flag --best of `load_named_run`.
+inline const Flag kFromFlag = {
+    "from", "run folder or checkpoint folder; --from may be left out before it", true, false, true};
 inline const Flag kBestFlag = {
     "best", "take the checkpoint of lowest validation loss, which a run keeps, not the newest",
     false};

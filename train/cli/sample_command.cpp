@@ -155,7 +155,7 @@ const Command kSampleCommand = {
      "0.8\n"
      "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --format json\n"},
     sample_settings,
-    {{"from", "run folder or checkpoint folder", true},
+    {kFromFlag,
      kBestFlag,
      {"prompt",
       "text to continue; default: the first word of a story of "

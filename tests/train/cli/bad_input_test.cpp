@@ -46,6 +46,12 @@ constexpr const char* kCases = R"(
 2 + --attention v4 --o-groups 3 => --o-groups 3 does not divide --heads 2
 2 train --data lookup --context 100 => --context must be a multiple of 16
 2 + --stesp=5 => unknown flag --stesp; see headcount train --help; did you mean --steps?
+2 train --attn mqa => unknown flag --attn; it is --attention here; see headcount train --help
+2 train --batch-size 4 => it is --batch here
+2 train --learning_rate 1e-3 => unknown flag --learning_rate; it is --lr here
+2 train --epochs 2 => it is --steps here
+2 ask --from run --prompt a => it is --text here
+2 sample --from run --text a => it is --prompt here
 2 + -steps 5 => unknown flag -steps; see headcount train --help; did you mean --steps?
 3 + --data nowhere.txt => --data 'nowhere.txt' is neither a file
 3 + --data latin1.txt => invalid byte at offset 3
@@ -119,6 +125,7 @@ constexpr const char* kCases = R"(
 3 eval --from run --data lookup => lookup:
 2 eval --from run --logits run/checkpoints/step-3/model.safetensors => holds no logits
 2 eval --from run --window 17 => --window 17 is more than the model's context, 16
+2 eval run other => 'other' is a word too many
 2 eval --from state --window 4 => delta has no --window
 2 eval --from state --attention-stats => --attention-stats does not apply to state
 2 eval --from run --eval-characters 1 => --eval-characters 1 leaves nothing to predict
@@ -149,13 +156,13 @@ constexpr const char* kCases = R"(
 2 cost --attention gqa2 --kv-heads 4 => --kv-heads 4 changes nothing: --attention gqa2
 2 cost --memory 24G => --memory 24G may be 24GiB or 24GB
 2 cost --memory 24q => --memory => 24GiB => h100
-2 cost --preset gpt-5 => --preset is gone => --config gpt-5
+2 cost --preset gpt-5 => unknown flag --preset; it is --config here
 2 cost --as llama => --as goes with --config
 2 cost --dim 256 --heads 3 => --heads 3 does not divide --dim 256
 2 cost --attention gqa --kv-heads 3 => --kv-heads 3 does not divide --heads
 3 cost --from text.txt => --from: 'text.txt'
 3 cost --from bad => bad/run.json
-3 cost --config llama-3.1-406b => llama-3.1-405b
+3 cost llama-3.1-406b => is no file, no folder and no released model => did you mean llama-3.1-405b?
 3 cost --config meta-llama/Llama-3.1-8B => meta-llama/Llama-3.1-8B => did you mean llama-3.1-8b?
 2 cost --config llama.json --mtp => --mtp => llama has none
 2 cost --config llama.json --attention mha,gqa3 => gqa3 => --kv-heads 3 does not divide

@@ -107,6 +107,18 @@ TEST(Format, OfEveryCommandIsTextJsonCsvOrMarkdown) {
   }
 }
 
+TEST(Words, WithoutAFlagNameTheRunOrTheModel) {
+  const TrainFolder folder;
+  folder.trained("--quiet --out run");
+  for (const auto& [bare, whole] : {std::pair{"eval run", "eval --from run"},
+                                    {"sample --tokens 3 run", "sample --tokens 3 --from run"},
+                                    {"ask run --text 16", "ask --from run --text 16"},
+                                    {"attend run --text 16", "attend --from run --text 16"},
+                                    {"cost llama-3.1-8b", "cost --config llama-3.1-8b"}})
+    EXPECT_EQ(folder.done(bare).out, folder.done(whole).out) << bare;
+  folder.done("convert run --attention mqa --out mqa");
+}
+
 TEST(ShellWord, ComesBackFromTheShellAsItWas) {
   const TrainFolder folder;
   std::vector<std::string> texts = {"", "\n", "a\n", "-x", "~", "#", "$(id)", "%s\\n", "\u4f60"};
