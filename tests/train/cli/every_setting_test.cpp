@@ -39,7 +39,7 @@ std::vector<std::string> unusable(const Takes& takes) {
     std::erase(texts, "99999999999999999999");
     texts.push_back(std::to_string(range->low - 1));
     for (const char* infinite : {"inf", "1e999"}) texts.push_back(infinite);
-    if (range->open) texts.push_back(std::to_string(range->high));
+    if (range->below_high) texts.push_back(std::to_string(range->high));
     if (std::abs(range->high) < 1e9) {
       texts.push_back(std::to_string(range->high + 1));
       texts.push_back("99999999999999999999");

@@ -63,7 +63,7 @@ std::string on_terminal(const TrainFolder& folder, const std::string& line, cons
   close(open_end);  // reading ends once the program has closed its own
   std::string text;
   char bytes[4096];
-  for (ssize_t count; (count = read(terminal, bytes, sizeof bytes)) > 0;)
+  for (ssize_t count; (count = ::read(terminal, bytes, sizeof bytes)) > 0;)
     text.append(bytes, static_cast<std::size_t>(count));
   close(terminal);
   EXPECT_EQ(exit_code_of(child), 0) << text;
