@@ -14,7 +14,7 @@ namespace headcount {
   op(embedding) op(layer_norm) op(rms_norm) op(gelu) op(silu) op(silu_gate) op(sigmoid_gate) \
   op(sigmoid) op(softplus) op(exponential) op(soft_cap) op(dropout) op(rotary) op(softmax) \
   op(attention) op(read_rows) op(causal_convolution) op(pool_tokens) op(pick_rows) op(index_loss) \
-  op(gated_delta_rule) op(cross_entropy)
+  op(gated_delta_rule) op(gated_linear_attention) op(cross_entropy)
 // clang-format on
 
 #define HEADCOUNT_OP(name) name,

@@ -30,14 +30,21 @@ std::optional<Var> pool_tokens(Var x, Var gates, Var bias);
 /// Gated delta rule. Each head has a state S [Dk, Dv] that a token scales by e^g, corrects by beta
 /// of the error of its answer to the key, and asks the query:
 ///     S_t = e^g_t o S_{t-1} + k_t (beta_t (v_t - k_t^T (e^g_t o S_{t-1})))^T,  y_t = q_t^T S_t
-/// q, k [B, T, G, Dk], v [B, T, H, Dv], beta [B, T, H], and g <= 0: [B, T, H], or [B, T, H, Dk]
-/// with a decay for each row of S -> [B, T, H, Dv]; H is a multiple of G, and head i reads q and k
-/// of head i / (H / G). S is bounded if keys have at most unit length and beta lies in [0, 1]. The
-/// first state is `state` [B, H, Dk, Dv], which is replaced by the last one; empty: zeros. With
-/// `state` there are no gradients.
+/// q, k [B, T, G, Dk], v [B, T, H, Dv], beta [B, T, H], and g <= 0: [B, T, H], [B, T, H, Dk] with a
+/// decay for each row of S, or a constant [H] for all tokens -> [B, T, H, Dv]; H is a multiple of
+/// G, and head i reads q and k of head i / (H / G). S is bounded if keys have at most unit length
+/// and beta lies in [0, 1]. The first state is `state` [B, H, Dk, Dv], which is replaced by the
+/// last one; empty: zeros. With `state` there are no gradients.
 ///
 /// Computed token by token; every 64th state is kept for backward. Yang, Kautz and Hatamizadeh,
 /// "Gated delta networks" (2024); Kimi Team, "Kimi Linear" (2025), whose decays are those of rows.
 Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state = {});
+
+/// Gated linear attention: the same without the correction, S_t = e^g_t o S_{t-1} + k_t (beta_t
+/// v_t)^T; without `beta` it is 1. Dao and Gu, "Transformers are SSMs" (2024), with a decay for
+/// each head; Yang et al., "Gated linear attention transformers" (2023), for each row; Qin et al.,
+/// "Lightning attention-2" (2024), with fixed ones.
+Var gated_linear_attention(Var q, Var k, Var v, Var g, std::optional<Var> beta = {},
+                           std::span<Real> state = {});
 
 }  // namespace headcount

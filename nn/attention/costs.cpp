@@ -63,7 +63,7 @@ Observed observe(AttentionPlan plan, Index before = 0, Index tokens = 1, Reads r
 // Scores and weighted sums of the rows that queries read, or updates of a state.
 Count macs_of_rows(const DryCounts& macs) {
   return macs[Op::attention].of_tokens + macs[Op::pick_rows].of_tokens +
-         macs[Op::gated_delta_rule].of_tokens;
+         macs[Op::gated_delta_rule].of_tokens + macs[Op::gated_linear_attention].of_tokens;
 }
 
 }  // namespace

@@ -135,6 +135,53 @@ TEST(ComposedDeltaRule, TheEndsOfItsGates) {
   }
 }
 
+// Whether tokens come at once, one by one or cut anywhere: the loop over tokens, and its last
+// state.
+TEST(ComposedState, IsOneLoopWhereverItsTokensAreCut) {
+  const Index length = 70, heads = 4, dk = 5, dv = 3;
+  const Shape keys = {1, length, 2, dk}, values = {1, length, heads, dv};
+  for (const bool delta : {true, false}) {
+    for (const Shape& gates : {Shape{1, length, heads}, {1, length, heads, dk}, {heads}}) {
+      auto inputs = normal_inputs(
+          "cuts", std::array<Shape, 5>{keys, keys, values, gates, {1, length, heads}});
+      for (Real& k : inputs[1].values) k *= Real{0.2};
+      for (Real& g : inputs[3].values) g = -std::abs(g);
+      Tape tape;
+      // Tokens [begin, end) of input i.
+      const auto cut = [&](std::size_t i, Index begin, Index end) {
+        const Shape& all = inputs[i].shape;
+        if (all.rank() == 1) return tape.constant(all, inputs[i].values);
+        const Index count = end - begin, width = all.size() / length;
+        return tape.constant(
+            all.rank() == 3 ? Shape{1, count, all[2]} : Shape{1, count, all[2], all[3]},
+            std::span(inputs[i].values).subspan(begin * width, count * width));
+      };
+      const auto rule = [&](Index begin, Index end, std::span<Real> state) {
+        const auto x = [&](std::size_t i) { return cut(i, begin, end); };
+        return delta ? gated_delta_rule(x(0), x(1), x(2), x(3), x(4), state)
+                     : gated_linear_attention(x(0), x(1), x(2), x(3), x(4), state);
+      };
+      const auto whole = [&](std::size_t i) { return cut(i, 0, length); };
+      const Var loop =
+          delta ? composed_gated_delta_rule(whole(0), whole(1), whole(2), whole(3), whole(4))
+                : composed_gated_linear_attention(whole(0), whole(1), whole(2), whole(3), whole(4));
+      const double tolerance = sizeof(Real) == sizeof(double) ? 1e-12 : 1e-4;
+      EXPECT_LT(difference(copy(rule(0, length, {}).value()), copy(loop.value())), tolerance);
+      Values first;
+      for (const Index step : {Index{1}, Index{7}, Index{64}, length}) {
+        Values state(heads * dk * dv), y;
+        for (Index t = 0; t < length; t += step) {
+          const auto part = rule(t, std::min(length, t + step), state).value();
+          y.insert(y.end(), part.begin(), part.end());
+        }
+        EXPECT_EQ(y, copy(rule(0, length, {}).value())) << step;
+        if (first.empty()) first = state;
+        EXPECT_EQ(state, first) << step;
+      }
+    }
+  }
+}
+
 // One query that comes after many tokens; blocks longer than the text; fewer rows than there are
 // blocks, and more; rows of a cache whose first rows were overwritten.
 TopK any_sizes(Index length) {

@@ -342,7 +342,12 @@ Var composed_causal_convolution(Var x, Var weight, Index first, Skip skip, Index
   return y;
 }
 
-Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta) {
+namespace {
+
+enum class Rule { delta, add };
+
+// Token by token, with any of the shapes of g; beta is 1 where there is none.
+Var composed_state(Rule rule, Var q, Var k, Var v, Var g, std::optional<Var> beta) {
   Tape& tape = *q.tape;
   const Index batch = v.shape()[0], length = v.shape()[1], heads = v.shape()[2];
   const Index dk = q.shape()[3], dv = v.shape()[3], queries_per_key = heads / q.shape()[2];
@@ -353,23 +358,34 @@ Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta) {
     });
   };
   const auto gate = [=](Var x, Index t) {
-    return gathered(
-        x, {batch, heads, dk, dv}, [=, by_channel = x.shape().rank() == 4](const Position& p) {
-          return by_channel ? Position{p[0], t, p[1], p[2]} : Position{0, p[0], t, p[1]};
-        });
+    return gathered(x, {batch, heads, dk, dv}, [=, rank = x.shape().rank()](const Position& p) {
+      if (rank == 1) return Position{0, 0, 0, p[1]};
+      return rank == 4 ? Position{p[0], t, p[1], p[2]} : Position{0, p[0], t, p[1]};
+    });
   };
   Var s = filled(tape, {batch, heads, dk, dv}, 0);
   std::optional<Var> y;
   for (Index t = 0; t < length; ++t) {
     const Var key = column(k, t, dk, queries_per_key), query = column(q, t, dk, queries_per_key);
     s = s * composed_exponential(gate(g, t));
-    const Var error = transpose(column(v, t, dv, 1), 2, 3) -
-                      matrix_product(transpose(key, 2, 3), s);  // [B, H, 1, Dv]
-    s = s + matrix_product(key, error) * gate(beta, t);
+    Var value = transpose(column(v, t, dv, 1), 2, 3);  // [B, H, 1, Dv]
+    if (rule == Rule::delta) value = value - matrix_product(transpose(key, 2, 3), s);
+    const Var update = matrix_product(key, value);
+    s = s + (beta ? update * gate(*beta, t) : update);
     const Var out = reshape(matrix_product(transpose(query, 2, 3), s), {batch, heads * dv});
     y = y ? concat(*y, out) : out;
   }
   return reshape(*y, {batch, length, heads, dv});
+}
+
+}  // namespace
+
+Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta) {
+  return composed_state(Rule::delta, q, k, v, g, beta);
+}
+
+Var composed_gated_linear_attention(Var q, Var k, Var v, Var g, std::optional<Var> beta) {
+  return composed_state(Rule::add, q, k, v, g, beta);
 }
 
 }  // namespace headcount

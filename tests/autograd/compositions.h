@@ -73,6 +73,7 @@ std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias);
 Var composed_causal_convolution(Var x, Var weight, Index first, Skip skip, Index tokens);
 /// Gated delta rule, token by token, from a state of zeros.
 Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta);
+Var composed_gated_linear_attention(Var q, Var k, Var v, Var g, std::optional<Var> beta);
 /// Picks by a stable sort of the scores that a query sees, from products of all heads, [B, T, I,
 /// R]. The lists live as long as the tape's step.
 Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& sizes);

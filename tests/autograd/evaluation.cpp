@@ -17,15 +17,6 @@ std::vector<CheckedInput> normal_inputs(const std::string& name, std::span<const
   return inputs;
 }
 
-void make_delta_inputs(std::vector<CheckedInput>& inputs) {
-  const Real shorter = Real{0.6} / std::sqrt(static_cast<Real>(inputs[1].shape.last()));
-  for (const std::size_t i : {0U, 1U, 2U}) {
-    for (Real& x : inputs[i].values) x *= shorter;
-  }
-  for (Real& g : inputs[3].values) g = Real{-0.3} * std::abs(g);
-  for (Real& beta : inputs[4].values) beta = 1 / (1 + std::exp(-beta));
-}
-
 OpEvaluation evaluate(const CheckedFunction& function, std::span<const CheckedInput> inputs,
                       int passes) {
   constexpr Real kNaN = std::numeric_limits<Real>::quiet_NaN();

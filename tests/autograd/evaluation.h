@@ -13,10 +13,6 @@ namespace headcount {
 /// Inputs of the given shapes filled with standard normal numbers, all differentiable.
 std::vector<CheckedInput> normal_inputs(const std::string& name, std::span<const Shape> shapes);
 
-/// Makes random q, k, v, g and beta suit the gated delta rule: short keys, decays and betas in (0,
-/// 1).
-void make_delta_inputs(std::vector<CheckedInput>& inputs);
-
 struct OpEvaluation {
   Values value;
   std::vector<Values> gradients;  ///< of each input; empty if none arrived

@@ -274,20 +274,37 @@ OpCase any_index_loss(const Case& d) {
   });
 }
 
-// States are kept at every 64th token.
-OpCase any_gated_delta_rule(const Case& d) {
-  const bool many = !d.large && d.one_of(3);
+// States are kept at every 64th token. Decays are those of tokens or the same for all of them; only
+// the delta rule must have a rate beta. Keys are short, and decays and rates lie in (0, 1).
+OpCase any_state(const Case& d) {
+  const bool delta = d.op == Op::gated_delta_rule, many = !d.large && d.one_of(3);
   const Index batch = many ? 1 : d.any(1, 2), groups = many ? 1 : d.any(1, 2);
   const Index heads = many ? 1 : groups * d.any(1, 2), dk = d.size(many ? 2 : 3, 9);
   const Index dv = d.one_of(3) ? dk : d.size(3, 12);
   const Index length = many ? d.any(62, 70) : d.size(5, 140);
-  const Shape keys = {batch, length, groups, dk}, betas = {batch, length, heads};
-  const Shape gates = d.one_of(2) ? betas : Shape{batch, length, heads, dk};
-  OpCase c = d.of_all(
-      {keys, keys, {batch, length, heads, dv}, gates, betas},
-      [](Var q, Var k, Var v, Var g, Var beta) { return gated_delta_rule(q, k, v, g, beta); },
-      composed_gated_delta_rule);
-  make_delta_inputs(c.inputs);
+  const Shape keys = {batch, length, groups, dk}, rates = {batch, length, heads};
+  const bool fixed = d.one_of(4), has_rates = delta || d.one_of(2);
+  std::vector<Shape> shapes = {keys, keys, {batch, length, heads, dv}};
+  if (!fixed) shapes.push_back(d.one_of(2) ? rates : Shape{batch, length, heads, dk});
+  if (has_rates) shapes.push_back(rates);
+  const auto rule = [=](Var q, Var k, Var v, Var g, std::optional<Var> beta) {
+    return delta ? gated_delta_rule(q, k, v, g, *beta) : gated_linear_attention(q, k, v, g, beta);
+  };
+  const auto composed = [=](Var q, Var k, Var v, Var g, std::optional<Var> beta) {
+    return delta ? composed_gated_delta_rule(q, k, v, g, *beta)
+                 : composed_gated_linear_attention(q, k, v, g, beta);
+  };
+  OpCase c = d.of(shapes, rule, composed, [=](const auto& f, Inputs x) {
+    const auto decay = [](const Position& p) { return Real{-0.1} * static_cast<Real>(p[3] + 1); };
+    return f(x[0], x[1], x[2], fixed ? made(*x[0].tape, {heads}, decay) : x[3],
+             has_rates ? std::optional(x.back()) : std::nullopt);
+  });
+  const Real shorter = Real{0.6} / std::sqrt(static_cast<Real>(dk));
+  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+    const bool is_rate = has_rates && i + 1 == c.inputs.size();
+    for (Real& x : c.inputs[i].values)
+      x = i < 3 ? x * shorter : is_rate ? 1 / (1 + std::exp(-x)) : Real{-0.3} * std::abs(x);
+  }
   return perhaps_one_value(d, perhaps_one_value(d, std::move(c), 1, 2), 0, 1);
 }
 
@@ -356,7 +373,8 @@ const std::map<Op, std::function<OpCase(const Case&)>>& table() {
       {Op::pool_tokens, any_pool_tokens},
       {Op::pick_rows, any_pick_rows},
       {Op::index_loss, any_index_loss},
-      {Op::gated_delta_rule, any_gated_delta_rule},
+      {Op::gated_delta_rule, any_state},
+      {Op::gated_linear_attention, any_state},
       {Op::cross_entropy, any_cross_entropy}};
   return ops;
 }

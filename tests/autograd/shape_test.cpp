@@ -145,6 +145,8 @@ TEST_F(ShapeErrors, OfGatedDeltaRule) {
   refuse("beta must be [B, T, H]", k, v, {1, 2, 4, 3});
   refuse("a state has no gradient", k, v, g, state);
   refuse("a state is [B, H, Dk, Dv]", k, v, g, std::span(state).first(59));
+  expect("gated_linear_attention: a fixed decay [H] is a constant",
+         [&] { gated_linear_attention(of(k), of(k), of(v), of({4})); });
 }
 
 }  // namespace
