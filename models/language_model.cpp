@@ -54,7 +54,8 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
     return Norm(parameters_, prefix + name, plan_->dim,
                 {plan_->norm, plan_->bias, plan_->norm_epsilon});
   };
-  const AttentionPlan& attention = plan_->layer_attention(layer);
+  AttentionPlan attention = plan_->layer_attention(layer);
+  attention.layer = layer;
   const auto canon = [&](char place) -> std::optional<CausalConvolution> {
     if (!attention.canon.has(place)) return std::nullopt;
     return canon_layer(parameters_, prefix + "canon" + place, plan_->dim, attention.canon_taps);

@@ -205,7 +205,8 @@ const SettingList& model_settings() {
 ModelSettings read_model_settings(const Given& given) { return read<ModelSettings>(given); }
 
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted) {
-  return {unlisted, model.dim, model.context, model.positions == Positions::rope, model.bias};
+  return {unlisted,   model.dim,   model.context, model.positions == Positions::rope,
+          model.bias, model.layers};
 }
 
 ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {

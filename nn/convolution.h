@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,18 +11,19 @@
 namespace headcount {
 
 /// Causal convolution over the last `taps` tokens, each channel on its own; `prefix.weight`
-/// [channels, 1, taps].
+/// [channels, 1, taps], and if `bias` `prefix.bias` [channels], which starts as the taps do.
 class CausalConvolution {
  public:
   CausalConvolution(ParameterStore& parameters, const std::string& prefix, Index channels,
-                    Index taps, Skip skip, const Initializer& start);
-  /// x [B, T, C], the channels from `first_channel` on -> the same shape: silu of the convolution,
-  /// or with Skip::input x plus the convolution. `memory` keeps the last taps - 1 inputs under the
-  /// name `inputs`.
+                    Index taps, Skip skip, const Initializer& start, bool bias = false);
+  /// x [B, T, C], the channels from `first_channel` on, with a bias all -> the same shape: silu of
+  /// the convolution, or with Skip::input x plus the convolution. `memory` keeps the last taps - 1
+  /// inputs under the name `inputs`.
   Var operator()(Var x, std::string_view inputs, Memory& memory, Index first_channel = 0) const;
 
  private:
   ParameterId weight_;
+  std::optional<ParameterId> bias_;
   Skip skip_;
 };
 

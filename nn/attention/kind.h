@@ -92,6 +92,8 @@ struct LayerPlace : Unlisted {
   Index max_positions = 0;  ///< longest sequence, for the rotary table
   bool rotary = true;       ///< RoPE; otherwise attention ignores positions
   bool bias = false;
+  Index layers = 1;
+  Index layer = 0;  ///< its number, from 0: only the model that is built has more than one
 };
 
 /// Everything that defines an attention layer: all settings have values that fit together. Only

@@ -1,5 +1,7 @@
 #include "nn/attention/weights.h"
 
+#include <cmath>
+
 namespace headcount {
 
 Linear LayerWeights::matrix(std::string_view name, Index in, Index out, std::string_view canon_part,
@@ -26,6 +28,12 @@ ParameterId LayerWeights::numbers(std::string_view name, const Shape& shape,
 CausalConvolution LayerWeights::convolution(std::string_view name, Index channels, Index taps) {
   return {parameters_, path(name), channels,
           taps,        Skip::none, Initializer::normal(init_.deviation)};
+}
+
+CausalConvolution LayerWeights::biased_convolution(std::string_view name, Index channels,
+                                                   Index taps) {
+  const Initializer start = Initializer::uniform(1 / std::sqrt(static_cast<double>(taps)));
+  return {parameters_, path(name), channels, taps, Skip::none, start, true};
 }
 
 QueryProjection::QueryProjection(LayerWeights& weights, Index width, const QueryLatent& latent)

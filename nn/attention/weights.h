@@ -33,6 +33,9 @@ class LayerWeights {
   ParameterId numbers(std::string_view name, const Shape& shape, const Initializer& start);
   /// `NAME.weight` [channels, 1, taps]: the short convolution of linear attentions, without bias.
   CausalConvolution convolution(std::string_view name, Index channels, Index taps);
+  /// The same with `NAME.bias` [channels]; both start uniform in +- 1 / sqrt(taps), as PyTorch's
+  /// convolutions do.
+  CausalConvolution biased_convolution(std::string_view name, Index channels, Index taps);
   /// Weights that only make cached rows: `make()`, or none in a layer that reads another's cache.
   template <std::invocable Make>
   auto for_rows(const Make& make) -> std::optional<decltype(make())> {

@@ -46,13 +46,16 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
       const auto values = model.parameters().value({i});
       const auto [mean, deviation] = mean_and_deviation(values);
       if (name.ends_with("A_log")) continue;  // uniform before the logarithm
-      if (kind->name == "kda" && name.ends_with("dt_bias")) continue;  // see nn/delta_test.cpp
+      const bool steps = kind->name == "kda" || kind->name == "ssd";
+      if (steps && name.ends_with("dt_bias")) continue;  // see nn/delta_test.cpp
       const bool residual = name.ends_with("o_proj.weight") || name.ends_with("out_proj.weight") ||
                             name.ends_with("o_b_proj.weight") || name.ends_with("down_proj.weight");
       const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias") ||
-                        name.ends_with("temperature");
-      const bool bias = name.ends_with(".bias") || name.ends_with("position_bias");
-      const bool taps = name.find("canon") != name.npos;  // uniform, as PyTorch starts convolutions
+                        name.ends_with("temperature") || name.ends_with(".D");
+      // Uniform, as PyTorch starts convolutions.
+      const bool taps = name.find("canon") != name.npos ||
+                        (kind->name == "ssd" && name.find("conv1d") != name.npos);
+      const bool bias = !taps && (name.ends_with(".bias") || name.ends_with("position_bias"));
       const double expected = norm || bias ? 0
                               : taps       ? 0.5 / std::sqrt(3)
                               : residual   ? 0.02 / std::sqrt(2 * 2)
@@ -69,6 +72,23 @@ LanguageModel initialized(const nlohmann::json& settings) {
   LanguageModel model(plan_of(settings), kVocabulary);
   model.initialize(1);
   return model;
+}
+
+// Both layers read the same first token and have equal weights, but the later one forgets less.
+TEST(LightningLayers, HaveTheDecaysOfTheirPlaceInTheModel) {
+  Given settings = decoder_config("lightning");
+  settings.put("ffn-dim", 0);
+  const auto model = make_model(settings);
+  ParameterStore& weights = model->parameters();
+  for (const std::string name : {"input_layernorm.weight", "self_attn.qkv_proj.weight"}) {
+    const auto first = weights.value(weights.find("model.layers.0." + name));
+    std::ranges::copy(first, weights.value(weights.find("model.layers.1." + name)).begin());
+  }
+  std::ranges::fill(weights.value(weights.find("model.layers.0.self_attn.out_proj.weight")), 0);
+  std::vector<LayerCache> caches = model->make_caches({.capacity = 2}, {});
+  Tape tape(std::as_const(weights));
+  model->decode(tape, some_tokens(2), 1, caches, {});
+  EXPECT_GT(difference(copy(caches[0].state("state")), copy(caches[1].state("state"))), 1e-3);
 }
 
 TEST(Biases, StandBesideAllWeightsButThoseOfEmbeddings) {

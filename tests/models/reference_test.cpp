@@ -89,13 +89,21 @@ Given settings_of(const json& config) {
   static const std::map<json, json> values = {{true, "on"},        {false, "off"},
                                               {"rmsnorm", "rms"},  {"layernorm", "layer"},
                                               {"v4_window", "v4"}, {"latent_bias", "latent-bias"}};
+  // Of a state, `head_dim` is the width of keys everywhere; Mamba-2's heads are its values'.
+  static const json names_of_ssd = {
+      {"head_dim", "state-dim"}, {"v_head_dim", "head-dim"}, {"n_groups", "ssd-groups"}};
+  const bool ssd = config.value("attention", "") == "ssd";
   Given given(model_settings());
   for (const auto& [key, value] : config.items()) {
-    std::string name = names.value(key, key);
+    std::string name = (ssd && names_of_ssd.contains(key) ? names_of_ssd : names).value(key, key);
     std::ranges::replace(name, '_', '-');
     const auto translated = values.find(value);
     if (find_setting(model_settings(), name) != nullptr)
       given.put(name, translated == values.end() ? value : translated->second);
+  }
+  if (ssd) {
+    const Index parts = config["norm_groups"];
+    given.put("ssd-norm", parts == 0 ? "none" : parts == 1 ? "whole" : "groups");
   }
   return given;
 }
@@ -190,6 +198,7 @@ void Reference::check_attention() {
   const Given given = settings_of(config_);
   LayerPlace place = layer_place(read_model_settings(given), unlisted());
   place.max_positions = x.shape[1];
+  place.layer = config_.value("layer_index", Index{0});
   const AttentionPlan plan =
       resolve_attention(attention_kind(given.text("attention")), given, place);
   ParameterStore parameters;

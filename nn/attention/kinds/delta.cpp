@@ -61,23 +61,42 @@ class GatedDelta : public Attention {
 
 }  // namespace
 
-void DeltaSizes::check(const AttentionPlan& c) const {
-  require_setting(value_heads % key_heads == 0, "`key-heads` {} does not divide `value-heads` {}",
-                  key_heads, value_heads);
+void require_no_window(const AttentionPlan& c) {
   require_setting(c.window == 0,
                   "{} has no `window`: it keeps a state instead of keys and values of tokens",
                   c.kind().name);
 }
 
-Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
+Setting taps_of_convolution() {
+  return {"conv-taps",
+          "length in tokens of the causal convolution over q, k and v; 1: the token itself only",
+          WholeRange{1}, 4};
+}
+
+std::span<Real> recurrent_state(Var k, Var v, Memory& memory) {
   require_setting(memory.key_mask().empty(),
                   "a layer with a state takes every token into it; it has no key mask");
+  return memory.state("state", v.shape()[2], k.shape().last() * v.shape().last());
+}
+
+Var for_channels(Var of_heads, Index width) {
+  const Index heads = of_heads.shape().last();
+  const std::vector<Real> ones(static_cast<std::size_t>(width * heads), Real{1});
+  return transpose(multiply(of_heads.tape->constant({width, heads}, ones), of_heads), 0, 1);
+}
+
+void DeltaSizes::check(const AttentionPlan& c) const {
+  require_setting(value_heads % key_heads == 0, "`key-heads` {} does not divide `value-heads` {}",
+                  key_heads, value_heads);
+  require_no_window(c);
+}
+
+Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
   const auto width = static_cast<Real>(q.shape().last());
   const Real epsilon = Real{1e-6} / width;  // transformers adds 1e-6 to the square of the length
   const Var unit_k = l2_norm(k, epsilon, 1 / std::sqrt(width));
   const Var scaled_q = l2_norm(q, epsilon, 1 / width);
-  return gated_delta_rule(scaled_q, unit_k, v, g, beta,
-                          memory.state("state", v.shape()[2], q.shape().last() * v.shape().last()));
+  return gated_delta_rule(scaled_q, unit_k, v, g, beta, recurrent_state(k, v, memory));
 }
 
 extern constinit const AttentionKind kDelta = attention_of<GatedDelta, DeltaSizes>(

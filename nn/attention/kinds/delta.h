@@ -1,12 +1,24 @@
 #pragma once
 
+#include <span>
+
 #include "autograd/base/count.h"
 #include "nn/attention/attention.h"
 
-/// Declarations that layers with the delta rule share: `delta` and `kda`.
+/// Declarations that layers with a recurrent state share: `delta`, `kda`, `ssd` and `lightning`.
 namespace headcount {
 
-/// Settings of such a layer.
+/// Throws ShapeError if there is a `window`, which a state does not have.
+void require_no_window(const AttentionPlan& c);
+/// `conv-taps` of a convolution over q, k and v.
+Setting taps_of_convolution();
+/// State of each sequence for keys k [B, T, G, Dk] and values v [B, T, H, Dv] (see Memory::state).
+/// Throws ShapeError if there is a key mask.
+std::span<Real> recurrent_state(Var k, Var v, Memory& memory);
+/// A number of each head [H] for each of its `width` channels: [H, width].
+Var for_channels(Var of_heads, Index width);
+
+/// Settings of a layer with the delta rule.
 struct DeltaSizes {
   Index v_dim, value_heads, key_heads, taps;
 
@@ -17,10 +29,7 @@ struct DeltaSizes {
             {"value-heads", "value heads, each with a recurrent state", any, same_as("heads")});
     setting(key_heads, {"key-heads", "query and key heads, a divisor of value-heads", any,
                         same_as("value-heads")});
-    setting(taps, {"conv-taps",
-                   "length in tokens of the causal convolution over q, k and v; 1: the token "
-                   "itself only",
-                   any, 4});
+    setting(taps, taps_of_convolution());
   }
   void check(const AttentionPlan& c) const;
 

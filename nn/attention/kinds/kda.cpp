@@ -43,19 +43,16 @@ class KimiDelta : public Attention {
         a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16, 1))),
         dt_bias_(
             weights.numbers("dt_bias", {k_channels_}, Initializer::log_uniform_steps(0.1, 0.001))),
-        norm_(weights.norm("o_norm", s_.v_dim)),
-        ones_(static_cast<std::size_t>(k_channels_), Real{1}) {}
+        norm_(weights.norm("o_norm", s_.v_dim)) {}
 
   Var forward(Var x, Memory& memory) const override {
     Tape& tape = *x.tape;
     const Var q = split_heads(q_(x, memory), s_.key_heads);
     const Var k = split_heads(k_(x, memory), s_.key_heads);
     const Var v = split_heads(v_(x, memory), s_.value_heads);
-    // A_log of a head is that of all its channels.
-    const Var rates = multiply(tape.constant({plan().head_dim, s_.value_heads}, ones_),
-                               scale(exponential(tape.parameter(a_log_)), -1));
+    const Var rates = scale(exponential(tape.parameter(a_log_)), -1);
     const Var steps = softplus(f_b_(f_a_(x)) + tape.parameter(dt_bias_));
-    const Var g = split_heads(steps, s_.value_heads) * transpose(rates, 0, 1);
+    const Var g = split_heads(steps, s_.value_heads) * for_channels(rates, plan().head_dim);
     const Var y = delta_rule(q, k, v, g, sigmoid(b_(x)), memory);
     return output(x, sigmoid_gate(reshape(g_b_(g_a_(x)), y.shape()), norm_(y)));
   }
@@ -81,7 +78,6 @@ class KimiDelta : public Attention {
   Linear f_a_, f_b_, g_a_, g_b_, b_;
   ParameterId a_log_, dt_bias_;
   Norm norm_;
-  std::vector<Real> ones_;  // [value heads, k]
 };
 
 }  // namespace

@@ -73,8 +73,10 @@ TEST(States, DecayAtTheStartAsTheirAuthorsHaveIt) {
   const auto rate = [](double x) { return std::exp(x); };
   expect_uniform("delta", "a.A_log", 0, 16, rate);
   expect_uniform("kda", "a.A_log", 1, 16, rate);
-  expect_uniform("kda", "a.dt_bias", -3, -1,
-                 [](double x) { return std::log10(std::log1p(std::exp(x))); });
+  expect_uniform("ssd", "a.A_log", 1, 16, rate);
+  for (const char* const kind : {"kda", "ssd"})
+    expect_uniform(kind, "a.dt_bias", -3, -1,
+                   [](double x) { return std::log10(std::log1p(std::exp(x))); });
 }
 
 }  // namespace
