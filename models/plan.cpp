@@ -10,8 +10,6 @@ namespace headcount {
 
 namespace {
 
-constexpr Named<Positions> kPositions[] = {
-    {"rope", Positions::rope}, {"learned", Positions::learned}, {"none", Positions::none}};
 constexpr Named<NormKind> kNorms[] = {{"rms", NormKind::rms}, {"layer", NormKind::layer}};
 constexpr Named<Activation> kActivations[] = {{"swiglu", Activation::swiglu},
                                               {"gelu", Activation::gelu}};
@@ -31,7 +29,6 @@ void ModelSettings::visit(const auto& setting) {
          const Index dim = v.whole("dim");
          return v.text("activation") == "gelu" ? 4 * dim : (8 * dim / 3 + 7) / 8 * 8;
        })});
-  setting(positions, {"positions", "position encoding", kPositions, "rope"}, kPositions);
   setting(
       norm,
       {"norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
@@ -205,8 +202,7 @@ const SettingList& model_settings() {
 ModelSettings read_model_settings(const Given& given) { return read<ModelSettings>(given); }
 
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted) {
-  return {unlisted,   model.dim,   model.context, model.positions == Positions::rope,
-          model.bias, model.layers};
+  return {unlisted, model.dim, model.context, model.bias, model.layers};
 }
 
 ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
@@ -221,6 +217,9 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
       "`attention` {} needs {} layers or more, `layers` is {}; raise it or shorten the pattern",
       model.attention, pattern.size(), model.layers);
   resolve_cycle(model, pattern, given, place);
+  const auto learned =
+      std::ranges::find(model.cycle, Positions::learned, &AttentionPlan::positions);
+  model.positions = learned != model.cycle.end() ? Positions::learned : model.cycle[0].positions;
   check_value_residual(model);
   check_canon(model);
   model.settings["attention"] = model.attention;

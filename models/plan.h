@@ -12,12 +12,6 @@ namespace headcount {
 
 struct Kept;
 
-enum class Positions {
-  rope,     ///< rotary, inside attention
-  learned,  ///< one vector per position, added to the embeddings
-  none,
-};
-
 /// Settings of the language model except its attention.
 struct ModelSettings {
   Index layers = 0;
@@ -25,7 +19,6 @@ struct ModelSettings {
   Index context = 0;  ///< tokens of the longest sequence
   /// Hidden width. With 0, layers have neither a feed-forward layer nor its norm.
   Index ffn_dim = 0;
-  Positions positions = Positions::rope;
   NormKind norm = NormKind::rms;
   double norm_epsilon = 0;
   Activation activation = Activation::swiglu;
@@ -38,8 +31,10 @@ struct ModelSettings {
 
 /// Everything that defines the language model except its vocabulary, resolved.
 struct ResolvedModel : ModelSettings {
-  Unlisted unlisted;                 ///< an epsilon of 0 stands for that of each kind
-  std::string attention;             ///< value of the setting: "gqa", "mqa/share"
+  Unlisted unlisted;      ///< an epsilon of 0 stands for that of each kind
+  std::string attention;  ///< value of the setting: "gqa", "mqa/share"
+  Positions positions =
+      Positions::rope;               ///< learned if any layer's are; otherwise the first layer's
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
   /// For each place of the cycle the place of the layer whose cache it reads: its own, or an
   /// earlier one if it shares.

@@ -146,6 +146,10 @@ void LayerSettings::visit(const auto& setting) {
           {"value-residual",
            "share of the first layer's values in the values of each later layer; 0.5: their mean",
            kFraction, 0.0});
+  setting(positions,
+          {"positions", "position encoding; none in a part of a pattern is that of its layers",
+           kPositions, "rope", Traits{.scope = Scope::model}},
+          kPositions);
   setting(
       rotary_layout,
       {"rope-layout",
@@ -197,7 +201,7 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
   require_products(values);
   const Given settings = Given(attention_settings()).of(attention_settings(), kind.name, values);
   AttentionPlan plan(kind, read<LayerSettings>(settings), place, settings);
-  plan.rotary = plan.rotary && kind.rotates;
+  plan.rotary = plan.positions == Positions::rope && kind.rotates;
   if (plan.norm_epsilon == 0) plan.norm_epsilon = kind.norm_epsilon;
   require_setting(kind.attends || !plan.sinks,
                   "`sinks` are scores of a softmax, and {} has none; leave `sinks` off", kind.name);
@@ -250,7 +254,8 @@ Setting shared_setting(std::string_view name, Default standard) {
       {layer_settings(),
        {{"kv-heads", "KV heads; each serves heads / kv-heads query heads", WholeRange{1}},
         {"q-rank", "width of the latent between x and the queries; 0: none", WholeRange{0}},
-        {"rope-dim", "dimensions per head that RoPE rotates", WholeRange{0}}}});
+        {"rope-dim", "dimensions per head that RoPE rotates", WholeRange{0}},
+        {"v-dim", "dimensions of v per head", WholeRange{1}}}});
   const Setting* const found = find_setting(all, name);
   if (found == nullptr) throw std::logic_error("several kinds do not have this setting");
   Setting setting = *found;

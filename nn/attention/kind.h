@@ -60,6 +60,14 @@ struct CanonPlaces {
   bool operator==(const CanonPlaces&) const = default;
 };
 
+enum class Positions {
+  rope,     ///< rotary, inside attention
+  learned,  ///< one vector per position, which the model adds to the embeddings
+  none,
+};
+inline constexpr Named<Positions> kPositions[] = {
+    {"rope", Positions::rope}, {"learned", Positions::learned}, {"none", Positions::none}};
+
 /// Settings of every kind of attention, read. Widths are per head.
 struct LayerSettings {
   Index heads = 0;  ///< query heads
@@ -74,6 +82,7 @@ struct LayerSettings {
   CanonPlaces canon = {};  ///< of the layer's block
   Index canon_taps = 0;
   double value_residual = 0;  ///< share of the first layer's values in those of later layers
+  Positions positions = Positions::rope;
   RotaryLayout rotary_layout = RotaryLayout::half;
   double rope_theta = 0;
 
@@ -90,7 +99,6 @@ struct Unlisted {
 struct LayerPlace : Unlisted {
   Index dim = 128;          ///< width of the model
   Index max_positions = 0;  ///< longest sequence, for the rotary table
-  bool rotary = true;       ///< RoPE; otherwise attention ignores positions
   bool bias = false;
   Index layers = 1;
   Index layer = 0;  ///< its number, from 0: only the model that is built has more than one
@@ -101,6 +109,7 @@ struct LayerPlace : Unlisted {
 class AttentionPlan : public LayerSettings, public LayerPlace {
  public:
   const AttentionKind& kind() const { return *kind_; }
+  bool rotary = false;  ///< RoPE; otherwise attention ignores positions
 
   /// Returns true if the layer has no cache and reads that of an earlier layer with the same
   /// settings. Brandon et al., "Reducing Transformer Key-Value Cache Size with Cross-Layer
@@ -221,8 +230,8 @@ void require_divisor(std::string_view name, Index count, std::string_view whole_
 
 // Settings that several kinds have.
 
-/// `kv-heads`, `q-rank`, `rope-dim` or a setting of all kinds with the default that it has for one
-/// kind.
+/// `kv-heads`, `q-rank`, `rope-dim`, `v-dim` or a setting of all kinds with the default that it has
+/// for one kind.
 Setting shared_setting(std::string_view name, Default standard);
 
 /// 2 dim / heads, for `head-dim`.

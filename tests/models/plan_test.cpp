@@ -64,6 +64,20 @@ TEST(ModelConfigWithAValueResidual, WantsLayersThatKeepValuesOfOneShape) {
             std::string::npos);
 }
 
+// SmolLM3's layers without positions; and vectors that are added before the first layer.
+TEST(PositionsInAPart, AreThoseOfItsLayers) {
+  const ModelPlan some = plan_with({{"attention", "gqa2/mqa:positions=none"}});
+  EXPECT_TRUE(some->cycle[0].rotary);
+  EXPECT_FALSE(some->cycle[1].rotary);
+  const ModelPlan all = plan_with({{"attention", "mqa:positions=none/gqa2:positions=learned"}});
+  EXPECT_EQ(all->positions, Positions::learned);
+  for (const ModelPlan& plan : {some, all}) {
+    const ModelPlan again = resolve_model(Given(model_settings(), plan->settings));
+    EXPECT_EQ(again->settings, plan->settings);
+    EXPECT_EQ(again->positions, plan->positions);
+  }
+}
+
 TEST(ModelWithOtherSettings, KeepsWhatNoSettingSays) {
   const ModelPlan kinds = plan_with({{"attention", "kda/mla"}}),
                   wider = with_settings(kinds, {{"ffn-dim", 40}});

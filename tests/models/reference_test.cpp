@@ -298,9 +298,14 @@ void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& s
   }
 }
 
-// The last `kv_shared_layers` of a pattern share by type, of which their word has the window.
+// The last `kv_shared_layers` of a pattern share by type, of which their word has the window. Where
+// `rope_layers` is 0, a layer rotates nothing.
 std::string Reference::pattern() const {
-  const std::vector<std::string> words = config_["pattern"];
+  std::vector<std::string> words(config_.at("n_layers"), config_.at("attention"));
+  if (config_.contains("pattern")) words = config_["pattern"];
+  const std::vector<int> rotates = config_.value("rope_layers", std::vector(words.size(), 1));
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (rotates[i] == 0) words[i] += ":positions=none";
   const std::size_t keeping = words.size() - config_.value("kv_shared_layers", std::size_t{0});
   std::string spec;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -313,7 +318,8 @@ std::string Reference::pattern() const {
 
 void Reference::check_model() {
   Given config = settings_of(config_);
-  if (config_.contains("pattern")) config.put("attention", pattern());
+  if (config_.contains("pattern") || config_.contains("rope_layers"))
+    config.put("attention", pattern());
   LanguageModel model(resolve_model(config, {.causal = unlisted().causal}),
                       config_.at("vocab_size"));
   ParameterStore& parameters = model.parameters();

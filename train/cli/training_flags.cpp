@@ -176,8 +176,8 @@ std::string chosen_by(const Setting& setting, const std::vector<TrainOptions>& r
 }
 
 // Returns true if all that `setting` can do in `layer` is to rotate.
-bool only_rotates(const Setting& setting, const ResolvedModel& model, const AttentionPlan& layer) {
-  if (setting.name == "positions") return model.positions == Positions::rope;
+bool only_rotates(const Setting& setting, const AttentionPlan& layer) {
+  if (setting.name == "positions") return layer.positions == Positions::rope;
   if (setting.name == "rope-dim") {  // 0 rotates nothing anywhere, and others may be cached widths
     return layer.values().at("rope-dim") > 0 &&
            std::ranges::count(cache_parts(layer), "rope_key", &Kept::name) == 0;
@@ -186,12 +186,11 @@ bool only_rotates(const Setting& setting, const ResolvedModel& model, const Atte
   return where && where->setting == "positions";
 }
 
-// Says why `setting`, which `layer` has, or `positions`, has no effect there; empty if it has one.
-std::string why_idle(const Setting& setting, const ResolvedModel& model,
-                     const AttentionPlan& layer) {
-  if (!layer.rotary && only_rotates(setting, model, layer)) {
+// Says why `setting`, which `layer` has, has no effect there; empty if it has one.
+std::string why_idle(const Setting& setting, const AttentionPlan& layer) {
+  if (!layer.rotary && only_rotates(setting, layer)) {
     return layer.kind().rotates
-               ? "rotates nothing with `positions` " + setting_text(model.settings["positions"])
+               ? "rotates nothing with `positions` " + setting_text(layer.values()["positions"])
                : "rotates nothing: " + std::string(layer.kind().name) + " has no rotary positions";
   }
   if (setting.name == "head-dim" && layer.rotary && layer.head_dim == 1 &&
@@ -205,8 +204,8 @@ std::string why_idle(const Setting& setting, const std::vector<TrainOptions>& ru
   std::string why;
   for (const TrainOptions& run : runs) {
     for (const AttentionPlan& layer : run.model->cycle) {
-      if (setting.name != "positions" && !layer.values().contains(setting.name)) continue;
-      why = why_idle(setting, *run.model, layer);
+      if (!layer.values().contains(setting.name)) continue;
+      why = why_idle(setting, layer);
       if (why.empty()) return "";
     }
   }
@@ -246,7 +245,7 @@ void refuse_idle_words(const std::string& spec, const ResolvedModel& model) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     for (const auto& [name, value] : words[i].settings.items()) {
       const Setting& setting = *find_setting(attention_settings(), name);
-      const std::string why = why_idle(setting, model, model.cycle[i]);
+      const std::string why = why_idle(setting, model.cycle[i]);
       if (!why.empty())
         throw UsageError("--{} {} in {} {}; leave it out", name, setting_text(value), spec,
                          as_flags(why));

@@ -24,7 +24,7 @@ struct DeltaSizes {
 
   void visit(const auto& setting) {
     const WholeRange any = {1};
-    setting(v_dim, {"v-dim", "dimensions of v per head", any, same_as("head-dim")});
+    setting(v_dim, shared_setting("v-dim", same_as("head-dim")));
     setting(value_heads,
             {"value-heads", "value heads, each with a recurrent state", any, same_as("heads")});
     setting(key_heads, {"key-heads", "query and key heads, a divisor of value-heads", any,

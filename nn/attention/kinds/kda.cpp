@@ -4,7 +4,8 @@
 /// "Kimi Linear" (2025); the layer is that of flash-linear-attention. With H value heads and G key
 /// heads, each of q, k and v with a convolution of its own:
 ///   q, k, v = silu(convolution(proj x)), q and k of unit length, q / sqrt(d)
-///   beta = sigmoid(b_proj x), g = -exp(A_log) softplus(f_b_proj f_a_proj x + dt_bias)
+///   beta = sigmoid(b_proj x), g = -exp(A_log) softplus(f_b_proj f_a_proj x + dt_bias), or with
+///   `gate-lower-bound` g = bound sigmoid(exp(A_log) (f_b_proj f_a_proj x + dt_bias))
 ///   y = o_proj(RMSNorm(gated_delta_rule(q, k, v, g, beta)) sigmoid(g_b_proj g_a_proj x)), the norm
 ///   per head, with the same weights for all
 /// Parameters: q_proj and k_proj [G d, dim], v_proj [H v, dim]; q_conv1d and k_conv1d [G d, 1,
@@ -16,12 +17,19 @@ namespace {
 
 struct KdaSizes : DeltaSizes {
   bool gate_bias;
+  double lower_bound;
 
   void visit(const auto& setting) {
     DeltaSizes::visit(setting);
     setting(gate_bias, {"gate-bias",
                         "bias of the output gate; off: none, as in the released Kimi Linear models",
                         kOnOff, "on"});
+    setting(
+        lower_bound,
+        {"gate-lower-bound",
+         "lower bound of the logs of decays, which are then a sigmoid times it (-5 in Kimi K3); "
+         "0: none, they are a softplus",
+         NumberRange{-100, 0}, 0.0});
   }
 };
 
@@ -40,7 +48,9 @@ class KimiDelta : public Attention {
         g_b_(weights.matrix("g_b_proj", s_.v_dim, s_.values(), {}, s.gate_bias)),
         b_(weights.matrix("b_proj", c.dim, s_.value_heads)),
         // Initial values as its authors have them.
-        a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16, 1))),
+        a_log_(weights.numbers(
+            "A_log", {s_.value_heads},
+            s.lower_bound == 0 ? Initializer::log_uniform(16, 1) : Initializer::zeros())),
         dt_bias_(
             weights.numbers("dt_bias", {k_channels_}, Initializer::log_uniform_steps(0.1, 0.001))),
         norm_(weights.norm("o_norm", s_.v_dim)) {}
@@ -50,9 +60,10 @@ class KimiDelta : public Attention {
     const Var q = split_heads(q_(x, memory), s_.key_heads);
     const Var k = split_heads(k_(x, memory), s_.key_heads);
     const Var v = split_heads(v_(x, memory), s_.value_heads);
-    const Var rates = scale(exponential(tape.parameter(a_log_)), -1);
-    const Var steps = softplus(f_b_(f_a_(x)) + tape.parameter(dt_bias_));
-    const Var g = split_heads(steps, s_.value_heads) * for_channels(rates, plan().head_dim);
+    const Var f = split_heads(f_b_(f_a_(x)) + tape.parameter(dt_bias_), s_.value_heads);
+    const Var rates = for_channels(exponential(tape.parameter(a_log_)), plan().head_dim);
+    const auto bound = static_cast<Real>(s_.lower_bound);
+    const Var g = bound == 0 ? scale(softplus(f) * rates, -1) : scale(sigmoid(f * rates), bound);
     const Var y = delta_rule(q, k, v, g, sigmoid(b_(x)), memory);
     return output(x, sigmoid_gate(reshape(g_b_(g_a_(x)), y.shape()), norm_(y)));
   }
@@ -72,7 +83,7 @@ class KimiDelta : public Attention {
     std::string inputs;  // of the convolution, that the cache keeps
   };
 
-  DeltaSizes s_;
+  KdaSizes s_;
   Index k_channels_;  // value heads times the width of a key
   Convolved q_, k_, v_;
   Linear f_a_, f_b_, g_a_, g_b_, b_;

@@ -49,7 +49,7 @@ struct MlaSizes {
     setting(q_rank, shared_setting("q-rank", of_owner(0)));
     setting(nope_dim, {"nope-dim", "dimensions of q and k per head without RoPE, beside rope-dim",
                        any, same_as("head-dim")});
-    setting(v_dim, {"v-dim", "dimensions of v per head", any, same_as("head-dim")});
+    setting(v_dim, shared_setting("v-dim", same_as("head-dim")));
     setting(latent_norm, {"latent-norm", "apply RMSNorm to the latents", kOnOff, "on"});
     setting(latents,
             {"latents", "equal parts of the KV latent; each serves heads / latents heads", any, 1});

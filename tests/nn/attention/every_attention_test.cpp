@@ -122,7 +122,7 @@ TEST(AttentionWithRotation, SeesPositionsThroughItAlone) {
     LayerConfig config = small_config(kind->name);
     config.causal = false;
     for (const bool rotary : {true, false}) {
-      config.rotary = rotary;
+      set(config, "positions", rotary ? "rope" : "none");
       const Layer layer(config);
       const double change =
           difference(reversed(layer.forward(x, 1)), layer.forward(reversed(x), 1));

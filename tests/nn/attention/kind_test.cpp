@@ -61,7 +61,7 @@ TEST(AttentionDefaults, FollowFromTheHeadsAndTheWidth) {
 TEST(AttentionDefaults, MlaCachesAsMuchAsMqa) {
   for (const Index head_dim : {1, 2, 3, 4, 6, 10, 16, 22, 31, 32, 64, 128}) {
     LayerConfig mla = of_kind("mla", 4, 4 * head_dim), mqa = of_kind("mqa", 4, 4 * head_dim);
-    mqa.rotary = false;  // which would refuse odd heads
+    set(mqa, "positions", "none");  // RoPE would refuse odd heads
     EXPECT_EQ(cache_elements(mla), cache_elements(mqa)) << head_dim;
   }
 }
@@ -80,6 +80,7 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
                                        {"gqa", 2 * 4 * 32},
                                        {"gqa:kv-heads=2", 2 * 2 * 32},
                                        {"gqa:kv-heads=2:tie-kv=on", 2 * 32},
+                                       {"gqa:kv-heads=2:v-dim=8", 2 * (32 + 8)},
                                        {"mla:kv-rank=48:rope-dim=16:q-rank=100", 48 + 16},
                                        {"mla:kv-rank=48:rope-dim=0:latents=2", 48},
                                        {"gta:kv-heads=2", 2 * 32 + 32 / 2},
@@ -94,7 +95,7 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
 
 TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
   LayerConfig odd_without_rotation = of_kind("mha", 3, 15);
-  odd_without_rotation.rotary = false;
+  set(odd_without_rotation, "positions", "none");
   for (const auto& [config, expected] :
        {std::pair{odd_without_rotation, "no error"},
         {of_kind("mha", 3), "`heads` 3 does not divide `dim` 256"},
@@ -111,6 +112,7 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
         {of_word("gqa:rope-dim=7"), "`rope-dim` must be even, is 7"},
         {of_word("mla:latents=3"), "`latents` 3 does not divide `heads` 8; 2 does"},
         {of_word("mla:latents=4:kv-rank=50"), "`latents` 4 does not divide `kv-rank` 50"},
+        {of_word("mqa:tie-kv=on:v-dim=8"), "`v-dim` 8 is not `head-dim` 32"},
         {of_word("mqa:rope-dim=34"), "`rope-dim` 34 is more than a head's width, `head-dim` 32"},
         {of_word("mla:rope-dim=64"), "`rope-dim` 64 leaves nothing for the default `kv-rank`"},
         {of_word("delta:value-heads=2:key-heads=3"),

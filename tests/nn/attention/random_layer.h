@@ -19,7 +19,6 @@ inline LayerConfig random_layer(const AttentionKind& kind,
   c.kind = kind.name;
   c.dim = *rc::gen::inRange<Index>(1, 40);
   c.max_positions = 150;
-  c.rotary = *rc::gen::arbitrary<bool>();
   c.bias = *rc::gen::arbitrary<bool>();
   for (const auto& [name, values] : variants(kind)) {
     const bool is_setting = find_setting(attention_settings(), name) != nullptr;

@@ -31,7 +31,8 @@ TEST(ScoreScaling, OfANumberReplacesTheInverseSquareRootAndThatOfTheLength) {
 TEST(ScoreScaling, ByQkNormMakesScoresCosines) {
   for (const std::string_view kind : {"mha", "latent-bias"}) {
     LayerConfig config = small_config(kind);
-    config.rotary = config.causal = false;
+    config.causal = false;
+    set(config, "positions", "none");
     set(config, "score-scale", "qk-norm");
     Layer layer(config);
     std::ranges::copy(layer.weight("q_proj.weight"), layer.weight("k_proj.weight").begin());

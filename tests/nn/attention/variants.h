@@ -41,6 +41,7 @@ inline const Variants& variants() {
       {"value-heads", {"4", "8"}},
       {"conv-taps", {"1", "2", "6"}},
       {"gate-bias", {"on", "off"}},
+      {"gate-lower-bound", {"0", "-0.5", "-5"}},
       {"state-dim", {"3", "6"}},
       {"ssd-groups", {"1", "2"}},
       {"ssd-norm", {"groups", "whole", "none"}},
@@ -84,10 +85,12 @@ inline bool foreign(const std::string& setting, const AttentionKind& kind) {
 }
 
 /// Sets back what other settings exclude: row-norm keeps scores below any cap, and one row for key
-/// and value has no values of its own to mix.
+/// and value has no values of its own to mix or to be narrower than keys.
 inline void reconcile(Given& given) {
   if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
-  if (given.on("tie-kv")) given.put("value-residual", 0);
+  if (!given.on("tie-kv")) return;
+  given.put("value-residual", 0);
+  given.erase("v-dim");
 }
 
 /// The settings that the kind has.
