@@ -309,7 +309,7 @@ void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& s
 // The last `kv_shared_layers` of a pattern share by type, of which their word has the window. Where
 // `rope_layers` is 0, a layer rotates nothing.
 std::string Reference::pattern() const {
-  std::vector<std::string> words(config_.at("n_layers"), config_.at("attention"));
+  std::vector<std::string> words(config_.at("n_layers"), config_.value("attention", ""));
   if (config_.contains("pattern")) words = config_["pattern"];
   const std::vector<int> rotates = config_.value("rope_layers", std::vector(words.size(), 1));
   for (std::size_t i = 0; i < words.size(); ++i)
