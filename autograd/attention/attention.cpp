@@ -52,8 +52,6 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
   const auto check_picked = [&](const std::optional<PickedRows>& picked) {
     need(!picked || ((tape.is_dry() || picked->rows != nullptr) && picked->most > 0),
          "queries pick at least one row");
-    need(!picked || picked->choices == 1 || picked->choices == vs[2],
-         "queries pick rows for all heads, or for each head of the values");
   };
   add_rows(values);
   need(!keys.empty() && keys.size() <= kMaxKeySlices, "keys have 1 to 4 parts");
@@ -231,18 +229,15 @@ void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
 void find_picked_weights(Tape& tape, const AttentionProblem& p) {
   const auto wanted = [](const KeySource& s) { return s.picked.weights != nullptr; };
   for (const KeySource& s : p.sources())
-    if (wanted(s))
-      std::fill_n(s.picked.weights, p.batch * p.tokens * s.picked.choices * s.picked.most, Real{0});
+    if (wanted(s)) std::fill_n(s.picked.weights, p.batch * p.tokens * s.picked.most, Real{0});
   if (std::ranges::none_of(p.sources(), wanted)) return;
   visit_weights(tape, p, [&](const RowWeights& w) {
     const PickedRows& picked = w.source.picked;
     if (picked.weights == nullptr) return;
-    const Index choice = w.h * picked.choices / p.heads;
-    const std::int32_t* const list = picked.of(w.b, w.t, p.tokens, choice);
-    Real* const to = picked.weights + (list - picked.rows);
-    for (Index n = 0; n < picked.most && list[n] >= 0; ++n) {
-      const auto [begin, end] = picked.rows_of(list[n], w.j, w.j + w.count);
-      for (Index j = begin; j < end; ++j) to[n] += w.weights[(j - w.j) * w.stride];
+    const std::int32_t* const list = picked.of(w.b, w.t, p.tokens);
+    Real* const to = picked.weights + (w.b * p.tokens + w.t) * picked.most;
+    for (Index n = 0; n < picked.most; ++n) {
+      if (list[n] >= w.j && list[n] < w.j + w.count) to[n] += w.weights[(list[n] - w.j) * w.stride];
     }
   });
 }

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "autograd/cache/row_cache.h"
@@ -55,26 +53,18 @@ class Rows {
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
-/// Rows that each query picked among those that it sees, and reads alone: [B, T, choices, most] in
-/// ascending order; where a query picked fewer, -1 follows. The memory is that of a tape's step.
+/// Rows that each query picked among those that it sees, and reads alone: [B, T, most] in ascending
+/// order; where a query picked fewer, -1 follows. The memory is that of a tape's step.
 struct PickedRows {
   const std::int32_t* rows = nullptr;
   Index most = 0;
-  /// If not null, attention writes [B, T, choices, most] here: the weight of each picked row or
-  /// block, summed over the heads of the choice, without dropout; 0 after the last.
+  /// If not null, attention writes [B, T, most] here: the weight of each picked row, summed over
+  /// the heads, without dropout; 0 after the last.
   Real* weights = nullptr;
-  Index choices = 1;  ///< lists of a query: one for all heads, or one for each KV head
-  Index block = 1;    ///< a list has numbers of blocks of so many rows
-  Index begun = 0;    ///< rows of block 0 that came before row 0
 
-  /// A list of query t of sequence b, of T.
-  const std::int32_t* of(Index b, Index t, Index queries, Index choice = 0) const {
-    return rows + ((b * queries + t) * choices + choice) * most;
-  }
-  Index block_of(Index row) const { return (row + begun) / block; }
-  /// Rows of a block among [begin, end), half-open.
-  std::pair<Index, Index> rows_of(Index number, Index begin, Index end) const {
-    return {std::max(begin, number * block - begun), std::min(end, (number + 1) * block - begun)};
+  /// List of query t of sequence b, of T.
+  const std::int32_t* of(Index b, Index t, Index queries) const {
+    return rows + (b * queries + t) * most;
   }
 };
 
@@ -171,13 +161,6 @@ struct Picks {
 /// choice. Scores are computed for some queries at a time, and again in backward: no T x R tensor
 /// is kept. DeepSeek-AI, "DeepSeek-V3.2" (2025).
 Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes);
-/// The `most` blocks of `block` tokens with the greatest scores among those of which each query
-/// sees tokens, its own block always. `sizes.tokens` is 1, `sizes.first_row` the text's token that
-/// is row 0. With q [B, T, I, D] and keys [B, R, 1, D], the score of query t and a block is the
-/// greatest q[t, h] k[r] of the rows r that the query sees: over all heads h for one choice of all
-/// heads; with `choices` I, each head chooses on its own. Scores are [B, T choices, most].
-/// Otherwise as `pick_rows`. MiniMax, "MiniMax-M3" (2026), https://arxiv.org/abs/2606.13392.
-Picks pick_blocks(Var q, Var keys, Index block, Index choices, const TopK& sizes);
 /// Mean over the queries of KL(p || softmax(s)), a scalar: how far the scores s of a query's picked
 /// rows are from the weights that attention gave to them, p, divided by their sum. A query without
 /// rows or weights adds 0. The weights are constants. DeepSeek-AI, "DeepSeek-V3.2" (2025), of which

@@ -9,20 +9,16 @@ namespace kernel {
 
 namespace {
 
-// What a query picked, rows or blocks, that has rows in a tile.
+// Rows [begin, end) of a tile that a query picked.
 std::span<const std::int32_t> picked_in(const Strip& strip, Index lane, const Tile& tile) {
   const AttentionProblem& p = strip.p;
   const KeySource& s = tile.source;
-  const PickedRows& picked = s.picked;
-  const Index t = strip.token[lane], first = p.first_row(s, t), last = p.end_row(s, t) - 1;
-  if (last < first) return {};
-  const std::int32_t* const list =
-      picked.of(strip.b, t, p.tokens, strip.g * picked.choices / p.kv_heads);
+  const Index t = strip.token[lane];
+  const std::int32_t* const list = s.picked.of(strip.b, t, p.tokens);
   const std::int32_t* const end =
-      list + std::min(picked.most, picked.block_of(last) - picked.block_of(first) + 1);
-  const Index last_of_tile = tile.begin + tile.count - 1;
-  return {std::lower_bound(list, end, picked.block_of(tile.begin)),
-          std::upper_bound(list, end, picked.block_of(last_of_tile))};
+      list + std::min(s.picked.most, p.end_row(s, t) - p.first_row(s, t));
+  return {std::lower_bound(list, end, tile.begin),
+          std::lower_bound(list, end, tile.begin + tile.count)};
 }
 
 // Writes the product of few rows by the library to c, without gaps between its rows.
@@ -178,10 +174,8 @@ void Strip::hide(const Tile& tile, Real hidden, Real* numbers) const {
   if (s.picked.rows != nullptr) {
     std::uint32_t read[kDecodeTile] = {};  // a bit for each lane
     for (Index lane = 0; lane < queries; ++lane) {
-      for (const std::int32_t picked : picked_in(*this, lane, tile)) {
-        const auto [begin, end] = s.picked.rows_of(picked, j, j + n);
-        for (Index row = begin; row < end; ++row) read[row - j] |= std::uint32_t{1} << lane;
-      }
+      for (const std::int32_t picked : picked_in(*this, lane, tile))
+        read[picked - j] |= std::uint32_t{1} << lane;
     }
     for (Index r = 0; r < n; ++r) {
       for (Index lane = 0; lane < lanes; ++lane) {

@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <utility>
 
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
@@ -20,18 +18,17 @@ constexpr auto is_greater = [](Real a, Real b) {
   return a > b || (std::isnan(b) && !std::isnan(a));
 };
 
-// One call of `pick_rows` or `pick_blocks`. A piece is some queries of a sequence: one product has
-// all their heads side by side with a tile of the rows.
+// One call of `pick_rows`. A piece is some queries of a sequence: one product has all their heads
+// side by side with a tile of the rows.
 struct Picking {
   const Real* q;        // [B, T, I, D]
   const Real* keys;     // [B, R, 1, D]
-  const Real* weights;  // [B, T, I]; null: of `pick_blocks`
+  const Real* weights;  // [B, T, I]
   Index batch, length, heads, width, rows;
   Real scale;
   TopK sizes;
-  PickedRows picked;    // how blocks lie
-  std::int32_t* lists;  // [B, T, choices, most]
-  Real* scores;         // [B, T, choices, most]
+  std::int32_t* lists;  // [B, T, most]
+  Real* scores;         // [B, T, most]
 
   // Queries [t, t + queries) of sequence b.
   struct Piece {
@@ -71,56 +68,7 @@ struct Picking {
 
   // Picks rows of query t of sequence b by its scores [R].
   void pick(Index b, Index t, const Real* all, Real* sorted) const {
-    pick_among(first_row(t), end_row(t), (b * length + t) * sizes.most, all, sorted);
-  }
-
-  Index blocks() const { return picked.block_of(rows - 1) + 1; }
-  // Adds the scores of a tile's rows to those of the choices of a piece, [queries, choices,
-  // blocks].
-  void raise_blocks(const Piece& piece, Index row, const ConstMatrix& products, Real* all) const {
-    for (Index i = 0; i < products.rows; ++i) {
-      const Index t = piece.t + i / heads, end = std::min(row + products.cols, end_row(t));
-      Real* const best = all + i * picked.choices / heads * blocks();
-      for (Index r = std::max(row, first_row(t)); r < end; ++r) {
-        Real& block = best[picked.block_of(r)];
-        block = std::max(block, products.data[i * products.cols + r - row]);
-      }
-    }
-  }
-  // Picks blocks of query t of sequence b by their scores, for a choice: the query's own is last.
-  void pick_blocks(Index b, Index t, Index choice, Real* all, Real* sorted) const {
-    const Index first = first_row(t), end = end_row(t);
-    const Index place = ((b * length + t) * picked.choices + choice) * sizes.most;
-    const Index own = picked.block_of(std::max<Index>(end - 1, 0));
-    const Real score = std::exchange(all[own], std::numeric_limits<Real>::infinity());
-    const Index seen = first < end ? own + 1 : 0;
-    const Index count =
-        pick_among(std::min(picked.block_of(first), seen), seen, place, all, sorted);
-    if (count > 0) scores[place + count - 1] = score;
-  }
-  // Adds the gradients of a picked block's score d: those of its greatest product.
-  void add_block_gradients(Index b, Index t, Index choice, Index number, Real d,
-                           const GradientSink& dq, const GradientSink& dkeys) const {
-    const auto [begin, end] = picked.rows_of(number, first_row(t), end_row(t));
-    const Index of_choice = heads / picked.choices;
-    const Index first = ((b * length + t) * heads + choice * of_choice) * width;
-    Index query = first, key = 0;
-    Real greatest = -std::numeric_limits<Real>::infinity();
-    for (Index row = begin; row < end; ++row) {
-      const Index of_row = (b * rows + row) * width;
-      for (Index at = first; at < first + of_choice * width; at += width) {
-        const Real product = (array(q + at, width) * array(keys + of_row, width)).sum();
-        if (product > greatest) greatest = product, query = at, key = of_row;
-      }
-    }
-    if (dq) array(dq.data + query, width) += d * array(keys + key, width);
-    if (dkeys) array(dkeys.data + key, width) += d * array(q + query, width);
-  }
-
- private:
-  // Writes the list at `place`, of those of [first, end) with the greatest scores; returns how many
-  // there are.
-  Index pick_among(Index first, Index end, Index place, const Real* all, Real* sorted) const {
+    const Index first = first_row(t), end = end_row(t), place = (b * length + t) * sizes.most;
     std::int32_t *list = lists + place, *const list_end = list + sizes.most;
     Real* chosen = scores + place;
     Real threshold = 0;         // score of the last row that is picked
@@ -142,7 +90,6 @@ struct Picking {
     }
     std::fill(chosen, scores + place + sizes.most, Real{0});
     std::fill(list, list_end, -1);
-    return chosen - (scores + place);
   }
 };
 
@@ -175,7 +122,6 @@ Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes) {
                   .rows = rows,
                   .scale = scale,
                   .sizes = sizes,
-                  .picked = {},
                   .lists = tape.scratch_of<std::int32_t>(batch * length * most),
                   .scores = tape.value(y)};
   const std::int64_t piece_macs = std::int64_t{p.products_size() / kRowTile} * p.width * rows;
@@ -229,64 +175,6 @@ Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes) {
                           p.products_size() + p.scores_size(), add_sequence);
   });
   return {{p.lists, most}, y};
-}
-
-// The score of a block is one product a = q k, the greatest: dq = ds k, dk = ds q.
-Picks pick_blocks(Var q, Var keys, Index block, Index choices, const TopK& sizes) {
-  Tape& tape = tape_of(q);
-  const Shape qs = tape.shape(q), ks = tape.shape(keys);
-  require(qs.rank() == 4 && ks.rank() == 4 && ks[0] == qs[0] && ks[2] == 1 && ks[3] == qs[3],
-          Op::pick_rows, "wants q [B, T, I, D] and keys [B, R, 1, D], got {} and {}", qs, ks);
-  require(sizes.most > 0 && sizes.tokens == 1 && block > 0 && (choices == 1 || choices == qs[2]),
-          Op::pick_rows, "picks at least one block of rows, for each head or all, got {} for {}",
-          sizes.most, choices);
-  const Index batch = qs[0], length = qs[1], rows = ks[1], lists = length * choices;
-  const PickedRows how = {
-      .most = sizes.most, .choices = choices, .block = block, .begun = sizes.first_row % block};
-  const Var y = tape.record(Op::pick_rows, {batch, lists, sizes.most}, {q, keys});
-  const Count macs = Count(qs.rows()) * qs[3] * rows;  // masked pairs count
-  if (tape.dry(y, macs)) return {how, y};
-  count_macs(macs.value());
-  const Picking p{.q = tape.value(q),
-                  .keys = tape.value(keys),
-                  .weights = nullptr,
-                  .batch = batch,
-                  .length = length,
-                  .heads = qs[2],
-                  .width = qs[3],
-                  .rows = rows,
-                  .scale = 1,
-                  .sizes = sizes,
-                  .picked = how,
-                  .lists = tape.scratch_of<std::int32_t>(batch * lists * sizes.most),
-                  .scores = tape.value(y)};
-  const Index scores_size = std::min(kQueryTile, length) * choices * p.blocks();
-  const std::int64_t piece_macs = std::int64_t{p.products_size() / kRowTile} * p.width * rows;
-  const auto pick = [&](Index task, Real* products) {
-    const Picking::Piece piece = p.piece(task);
-    Real *const all = products + p.products_size(), *const sorted = all + scores_size;
-    std::fill_n(all, scores_size, -std::numeric_limits<Real>::infinity());
-    p.for_tiles(piece, products, [&](Index row, auto&, auto&, const ConstMatrix& a) {
-      p.raise_blocks(piece, row, a, all);
-    });
-    for (Index i = 0; i < piece.queries * choices; ++i)
-      p.pick_blocks(piece.b, piece.t + i / choices, i % choices, all + i * p.blocks(), sorted);
-  };
-  parallel_with_scratch(tape.pool(), batch * p.pieces(), piece_macs,
-                        p.products_size() + scores_size + p.blocks(), pick);
-  tape.finish(y, [=](Tape& t, const Real* dy) {
-    const GradientSink dq = sink_of_parts(t, q), dkeys = sink_of_parts(t, keys);
-    parallel_for(batch, 1, [=](Index b) {
-      for (Index i = b * lists * p.sizes.most; i < (b + 1) * lists * p.sizes.most; ++i) {
-        const Index list = i / p.sizes.most % lists;
-        if (p.lists[i] >= 0)
-          p.add_block_gradients(b, list / choices, list % choices, p.lists[i], dy[i], dq, dkeys);
-      }
-    });
-  });
-  PickedRows picked = how;
-  picked.rows = p.lists;
-  return {picked, y};
 }
 
 // With p the weights of a query's rows divided by their sum, s the scores of these rows and n the

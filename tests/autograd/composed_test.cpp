@@ -231,36 +231,5 @@ TEST(ComposedPicking, PickRows) {
   }));
 }
 
-// As above: scores of small integers, and blocks that began before the first row.
-TEST(ComposedPicking, PickBlocks) {
-  EXPECT_TRUE(rc::check([] {
-    const Index batch = any_size(1, 2), length = one_of(4) ? 1 : any_size(2, 150);
-    const Index heads = any_size(1, 4), width = any_size(1, 6), block = any_size(1, 9);
-    const Index choices = one_of(2) ? heads : 1;
-    TopK sizes = any_sizes(length);
-    sizes.tokens = 1;
-    sizes.first_row = one_of(3) ? any_size(0, sizes.first_position) : 0;
-    const Index rows = sizes.first_position - sizes.first_row + length;
-    auto inputs = normal_inputs(
-        "blocks" + std::to_string(any_size(0, 1000)),
-        std::array<Shape, 2>{Shape{batch, length, heads, width}, {batch, rows, 1, width}});
-    const bool equal = one_of(2);
-    for (Real& number : inputs[0].values) number = equal ? std::round(number) : number;
-    for (Real& number : inputs[1].values) number = equal ? std::round(number) : number;
-    std::vector<std::int32_t> lists;
-    const auto scores = [&](const auto& pick) {
-      return [&, pick](Tape&, Inputs x) {
-        const Picks picks = pick(x[0], x[1], block, choices, sizes);
-        lists.assign(picks.picked.rows, picks.picked.rows + batch * length * choices * sizes.most);
-        return picks.scores;
-      };
-    };
-    const OpEvaluation composed = evaluate(scores(composed_pick_blocks), inputs);
-    const std::vector<std::int32_t> wanted = lists;
-    agree(evaluate(scores(pick_blocks), inputs), composed);
-    RC_ASSERT(lists == wanted);
-  }));
-}
-
 }  // namespace
 }  // namespace headcount

@@ -236,34 +236,10 @@ OpCase any_pool_tokens(const Case& d) {
   return perhaps_one_value(d, std::move(c), 0, 1);
 }
 
-// Queries pick all blocks that they see. In a block each row's products are of other sizes, as
-// those of each head are, so that no step of a difference quotient changes which is the greatest.
-OpCase any_pick_blocks(const Case& d) {
-  const Index batch = d.any(1, 2), length = d.size(6, 100), width = d.size(3, 20);
-  const Index heads = d.any(1, 3), rows = length, block = d.any(1, 4);
-  const Index choices = d.one_of(2) ? heads : 1;
-  const Index before = d.any(0, 3);  // rows that a cache has overwritten
-  const TopK sizes = {.most = rows, .first_position = before, .first_row = before};
-  OpCase c = d.of(
-      {{batch, length, heads, width}, {batch, rows, 1, width}}, pick_blocks, composed_pick_blocks,
-      [=](const auto& f, Inputs x) { return f(x[0], x[1], block, choices, sizes).scores; });
-  for (const std::size_t i : {0U, 1U}) {
-    std::size_t at = 0;
-    for (Real& x : c.inputs[i].values) {
-      const std::size_t vector = at++ / static_cast<std::size_t>(width);
-      x = (1 + x / 500) * (1 + static_cast<Real>(i == 0 ? vector % static_cast<std::size_t>(heads)
-                                                        : vector * 7 % 5) /
-                                   4);
-    }
-  }
-  return c;
-}
-
 // Queries pick all rows that they see, so that no step of a difference quotient changes a choice.
 // No product of a query and a key is near 0, so that none passes the kink: every third key is
 // negative.
 OpCase any_pick_rows(const Case& d) {
-  if (d.one_of(2)) return any_pick_blocks(d);
   const Index batch = d.any(1, 2), length = d.size(6, 150), width = d.size(3, 20);
   const Index heads = d.any(1, 3), rows = d.one_of(2) ? length : d.size(5, 130);
   const TopK sizes = {.most = rows, .first_position = d.any(0, 3)};

@@ -107,8 +107,7 @@ TEST(DecodingInChunks, GivesTheLogitsOfAllAtOnceInFloat) {
 TEST(DecodingOfPickedRows, EqualsForwardWhereLayersShare) {
   for (const char* attention : {"csa3+2@4/share/csa2+1", "csa2+3/share@0/csa4+1@3/share@3",
                                 "dsa8+2:index-topk=3/share/mqa/share",
-                                "dsa:index-topk=4@9/dsa:index-topk=1/share@9/share@0",
-                                "bsa:index-topk=2:index-block=3@9/share/mqa/share"})
+                                "dsa:index-topk=4@9/dsa:index-topk=1/share@9/share@0"})
     expect_decoding_equals_forward(decoder_config(attention));
 }
 

@@ -22,8 +22,7 @@ TEST(EntropyOfAttention, OfAVanishingScaleIsThatOfUniformRows) {
         {{"heads", 4}, {"context", kContext}, {"attention", kind->name}, {"score-scale", "1e-9"}});
     const AttentionPlan& layer = options.model->cycle.front();
     const auto picked = [&](Index rows) {
-      const Index block = layer.values().value("index-block", Index{1});
-      return std::min(rows, block * layer.values().value("index-topk", rows));
+      return std::min(rows, layer.values().value("index-topk", rows));
     };
     double expected = 0;
     for (Index t = 0; t < kContext; ++t) {

@@ -16,8 +16,8 @@ Var Indexer::queries(Var latent) const {
   return split_heads(q_proj_(latent.tape->detached(latent)), s_.heads);
 }
 
-bool learns(const IndexSizes& sizes, const Memory& memory) {
-  return memory.losses() != nullptr && sizes.loss > 0;
+bool Indexer::learns(const Memory& memory) const {
+  return memory.losses() != nullptr && s_.loss > 0;
 }
 
 std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>& keys,
@@ -26,7 +26,7 @@ std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>
   if (!keys) return std::nullopt;
   const Index rows = keys->shape()[1];
   const Index seen = window_ > 0 ? std::min(window_, rows) : rows;
-  if (seen <= s_.topk && !learns(s_, memory)) return std::nullopt;
+  if (seen <= s_.topk && !learns(memory)) return std::nullopt;
   const auto width = static_cast<double>(s_.heads * s_.head_dim);
   Picks picks = pick_rows(queries, read_rows(*x.tape, *keys), weights,
                           static_cast<Real>(1 / std::sqrt(width)),
@@ -35,7 +35,7 @@ std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>
                            .first_position = memory.first_position(),
                            .window = window_,
                            .first_row = keys->cache() ? keys->cache()->first_token() : 0});
-  if (learns(s_, memory)) picks.picked.weights = x.tape->scratch(picks.scores.shape().size());
+  if (learns(memory)) picks.picked.weights = x.tape->scratch(picks.scores.shape().size());
   return picks;
 }
 
@@ -44,9 +44,9 @@ std::optional<Rows> gathered(const Picks& picks, const Rows& rows, const Memory&
   return read_rows(*picks.scores.tape, rows, picks.picked);
 }
 
-void learn(const IndexSizes& sizes, const Picks& picks, const Memory& memory) {
-  if (learns(sizes, memory))
-    memory.losses()->push_back(scale(index_loss(picks), static_cast<Real>(sizes.loss)));
+void Indexer::learn(const Picks& picks, const Memory& memory) const {
+  if (learns(memory))
+    memory.losses()->push_back(scale(index_loss(picks), static_cast<Real>(s_.loss)));
 }
 
 void require_index_width(const IndexSizes& sizes, Index rope_dim) {

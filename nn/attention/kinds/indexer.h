@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "nn/attention/attention.h"
@@ -23,13 +22,12 @@ struct IndexSizes {
   Index topk;
   double loss;
 
-  static Default half_of_heads() {
-    return {"half of heads",
-            [](const Given& v) { return std::max<Index>(1, v.whole("heads") / 2); }};
-  }
-  /// `usual_topk` is the default of `index-topk`, `usual_heads` that of `index-heads`.
-  void visit(const auto& setting, Index usual_topk, Default usual_heads = half_of_heads()) {
-    setting(heads, {"index-heads", "heads of the indexer", WholeRange{1}, std::move(usual_heads)});
+  /// `usual_topk` is the default of `index-topk`.
+  void visit(const auto& setting, Index usual_topk) {
+    setting(heads, {"index-heads", "heads of the indexer", WholeRange{1},
+                    Default("half of heads", [](const Given& v) {
+                      return std::max<Index>(1, v.whole("heads") / 2);
+                    })});
     setting(head_dim,
             {"index-head-dim", "dimensions per head of the indexer, of which RoPE rotates rope-dim",
              WholeRange{1},
@@ -38,8 +36,8 @@ struct IndexSizes {
              })});
     setting(topk,
             {"index-topk",
-             "rows that a token reads, tokens, compressed rows or blocks of tokens, those with the "
-             "greatest scores of the indexer",
+             "rows that a token reads, tokens or compressed rows, those with the greatest scores "
+             "of the indexer",
              WholeRange{1}, of_owner(usual_topk)});
     setting(loss, {"index-loss",
                    "weight of the loss that trains the indexer, its divergence from the weights of "
@@ -47,11 +45,6 @@ struct IndexSizes {
                    NumberRange{0}, 1.0});
   }
 };
-
-/// Returns true if an indexer learns in this pass.
-bool learns(const IndexSizes& sizes, const Memory& memory);
-/// Adds the loss of such an indexer to those that `memory` collects. Call it after attention.
-void learn(const IndexSizes& sizes, const Picks& picks, const Memory& memory);
 
 /// Names of an indexer's matrices, the width of what it makes queries of, and the rows that it
 /// scores.
@@ -79,11 +72,13 @@ class Indexer {
   /// if there are no rows, or if all are read and the indexer does not learn.
   std::optional<Picks> pick(Var x, Var queries, const std::optional<Rows>& keys,
                             const Memory& memory) const;
-  void learn(const Picks& picks, const Memory& memory) const {
-    headcount::learn(s_, picks, memory);
-  }
+  /// Adds the loss of the indexer to those that `memory` collects, if it collects any. Call it
+  /// after attention.
+  void learn(const Picks& picks, const Memory& memory) const;
 
  private:
+  bool learns(const Memory& memory) const;
+
   IndexSizes s_;
   Index tokens_, window_;
   Linear q_proj_, weights_proj_;

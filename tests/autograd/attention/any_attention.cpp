@@ -10,18 +10,16 @@ namespace headcount {
 
 namespace {
 
-// Lists as `how` has them of the rows, or of their blocks, that each query sees, the last `window`
-// rows or all; -1 follows.
+// Lists of at most `most` of the rows that each query sees, the last `window` ones or all; -1
+// follows.
 std::vector<std::int32_t> any_picks(const Draw& any, Index batch, Index queries, Index keys,
-                                    Index rows, Index tokens, const PickedRows& how, Index window) {
+                                    Index rows, Index tokens, Index most, Index window) {
   std::vector<std::int32_t> picked;
-  for (Index i = 0; i < batch * queries * how.choices; ++i) {
-    const Index rows_seen =
-        std::min(rows, (keys - queries + i / how.choices % queries + 1) / tokens);
-    const Index least = how.block_of(window > 0 ? std::max<Index>(0, rows_seen - window) : 0);
-    const Index seen = rows_seen > 0 ? how.block_of(rows_seen - 1) + 1 : least;
-    const Index count = std::min(how.most, seen - least), first = any(least, seen - count);
-    for (Index j = 0; j < how.most; ++j)
+  for (Index i = 0; i < batch * queries; ++i) {
+    const Index seen = std::min(rows, (keys - queries + i % queries + 1) / tokens);
+    const Index least = window > 0 ? std::max<Index>(0, seen - window) : 0;
+    const Index count = std::min(most, seen - least), first = any(least, seen - count);
+    for (Index j = 0; j < most; ++j)
       picked.push_back(
           j >= count ? -1 : static_cast<std::int32_t>(j + 1 == count ? seen - 1 : first + j));
   }
@@ -102,13 +100,8 @@ AnyAttention::AnyAttention(const Draw& any, Index shortest, Index longest,
   if (is(o.causal && one_of(2), "window")) o.window = any(1, length);
   if (masks) mask = any_mask(any, batch, length);
   if (picks) {
-    picks_of_query.most = any(1, 6);
-    if (is(one_of(2), "of each KV head")) picks_of_query.choices = kv_heads;
-    if (is(one_of(2), "of blocks")) {
-      picks_of_query.block = any(2, 5);
-      picks_of_query.begun = any(0, picks_of_query.block - 1);
-    }
-    picked = any_picks(any, batch, queries, length, length, 1, picks_of_query, o.window);
+    most = any(1, 6);
+    picked = any_picks(any, batch, queries, length, length, 1, most, o.window);
   }
   if (block > 0) {
     const Index pooled_heads = one_of(2) ? 1 : heads;
@@ -118,8 +111,7 @@ AnyAttention::AnyAttention(const Draw& any, Index shortest, Index longest,
                         : new_part(blocks, pooled_heads, values.width);
     if (is(one_of(2), "picked blocks")) {
       most_blocks = any(1, 6);
-      picked_blocks =
-          any_picks(any, batch, queries, length, blocks, block, {.most = most_blocks}, 0);
+      picked_blocks = any_picks(any, batch, queries, length, blocks, block, most_blocks, 0);
     }
   }
   const std::size_t of_scores = shapes.size();

@@ -26,8 +26,7 @@ struct AnyAttention {
   AttentionOptions options;  ///< those that are no inputs and no lists
   std::vector<std::uint8_t> mask;
   std::vector<std::int32_t> picked, picked_blocks;
-  PickedRows picks_of_query;         ///< but for its lists; it picks 0 rows: it reads all
-  Index most_blocks = 0;             ///< pooled rows that a query picks; 0: it reads all
+  Index most = 0, most_blocks = 0;   ///< rows that a query picks; 0: it reads all
   Index block = 0;                   ///< tokens of a pooled row; 0: there are none
   std::size_t gates = 0, sinks = 0;  ///< inputs; 0: there are none
   /// If not null, statistics, and weights of the picked rows and blocks.
@@ -61,11 +60,7 @@ struct AnyAttention {
       stats->keeps_weights = true;
     }
     o.stats = stats.get();
-    if (picks_of_query.most > 0) {
-      o.picked = picks_of_query;
-      o.picked->rows = picked.data();
-      o.picked->weights = cleared(picked_weights);
-    }
+    if (most > 0) o.picked = PickedRows{picked.data(), most, cleared(picked_weights)};
     if (block > 0) {
       o.pooled = {.keys = pooled_keys.of(x), .values = pooled_values.of(x), .tokens = block};
       if (most_blocks > 0)

@@ -5,10 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <utility>
-#include <vector>
 
 #include "autograd/compositions.h"
 
@@ -16,36 +13,28 @@ namespace headcount {
 
 namespace {
 
-// A query of head h of H.
-struct Query {
-  Index b, h, t, heads, queries;
-
-  // Place of row `row` in its list; `most` if it is not there.
-  Index place(const PickedRows& picked, Index row) const {
-    const std::int32_t* const list = picked.of(b, t, queries, h * picked.choices / heads);
-    return std::find(list, list + picked.most, picked.block_of(row)) - list;
-  }
-  // Returns true if it reads row `row` of those that it sees.
-  bool reads(const std::optional<PickedRows>& picked, Index row) const {
-    return !picked || place(*picked, row) < picked->most;
-  }
-};
+// Returns true if query t reads row `row` of those that it sees.
+bool reads(const std::optional<PickedRows>& picked, Index b, Index t, Index row, Index queries) {
+  if (!picked) return true;
+  const std::int32_t* const list = picked->of(b, t, queries);
+  const std::int32_t* const end = list + picked->most;
+  return std::find(list, end, static_cast<std::int32_t>(row)) != end;
+}
 
 bool masked(const AttentionOptions& o, Index b, Index key, Index keys) {
   return !o.key_mask.empty() && o.key_mask[static_cast<std::size_t>(b * keys + key)] == 0;
 }
 
 // Keys that pooled rows are come after the others.
-bool sees(const AttentionOptions& o, const Query& query, Index s, Index all_keys) {
-  const auto [b, h, t, heads, queries] = query;
+bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index all_keys) {
   const Index keys = all_keys - (o.pooled ? o.pooled->keys.shape()[1] : 0);
   if (s >= keys) {
     return s - keys < (keys - queries + t + 1) / o.pooled->tokens &&
-           query.reads(o.pooled->picked, s - keys);
+           reads(o.pooled->picked, b, t, s - keys, queries);
   }
   const Index last = o.causal ? keys - queries + t : keys - 1;
   return s <= last && (o.window == 0 || s > last - o.window) && !masked(o, b, s, keys) &&
-         query.reads(o.picked, s);
+         reads(o.picked, b, t, s, queries);
 }
 
 Var scaled_scores(Var raw, Var seen, const AttentionOptions& options) {
@@ -80,10 +69,10 @@ void tell(const AttentionOptions& o, Var weights, const Values& of_sinks) {
   const auto tell_picked = [&](const std::optional<PickedRows>& picked, Index query, Index row,
                                Real weight) {
     if (!picked || picked->weights == nullptr) return;
-    const Query q = {query / (s[1] * s[2]), query / s[2] % s[1], query % s[2], s[1], s[2]};
-    const Index n = q.place(*picked, row);
-    const auto* const list = picked->of(q.b, q.t, q.queries, q.h * picked->choices / q.heads);
-    if (n < picked->most) picked->weights[list - picked->rows + n] += weight;
+    const Index at = (query / (s[1] * s[2]) * s[2] + query % s[2]) * picked->most;
+    const std::int32_t* const list = picked->rows + at;
+    const Index n = std::find(list, list + picked->most, row) - list;
+    if (n < picked->most) picked->weights[at + n] += weight;
   };
   if (o.stats != nullptr) {
     o.stats->weights.resize(static_cast<std::size_t>(s.rows() * keys));
@@ -134,7 +123,7 @@ Var composed_attention(Var q, std::span<const Rows> keys, const Rows& values,
   if (options.pooled) raw = concat(*raw, plain_scores(q, read(options.pooled->keys), 1));
   const Shape shape = raw->shape();
   const Var seen = made(*q.tape, shape, [&](const Position& p) {
-    return Real(sees(options, {p[0], p[1], p[2], shape[1], shape[2]}, p[3], shape[3]));
+    return Real(sees(options, p[0], p[2], p[3], shape[2], shape[3]));
   });
   Var scores = scaled_scores(*raw, seen, options);
   if (options.cap > 0) scores = composed_soft_cap(scores, options.cap);
@@ -204,48 +193,6 @@ Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& 
     return Position{0, 0, query, lists[query * most + p[3]]};
   });
   return {{lists, most}, scores};
-}
-
-Picks composed_pick_blocks(Var q, Var keys, Index block, Index choices, const TopK& sizes) {
-  const Shape s = q.shape();  // [B, T, I, D]
-  const Index rows = keys.shape()[1], lists = s[1] * choices, most = sizes.most;
-  const Var turned = transpose(reshape(keys, {s[0], rows, s[3]}), 1, 2);  // [B, D, R]
-  const Var products = matrix_product(reshape(q, {s[0], s[1] * s[2], s[3]}), turned);
-  PickedRows how{.most = most, .choices = choices, .block = block};
-  how.begun = sizes.first_row % block;
-  auto* const numbers = q.tape->scratch_of<std::int32_t>(s[0] * lists * most);
-  std::fill_n(numbers, s[0] * lists * most, -1);
-  how.rows = numbers;
-  std::vector<Position> greatest(static_cast<std::size_t>(s[0] * lists * most), kNowhere);
-  for (Index i = 0; i < s[0] * lists; ++i) {
-    const Index query = i / choices, of_choice = s[2] / choices;
-    std::map<Index, std::pair<Real, Position>> best;  // of each block
-    for (const Index row : rows_seen_by(query % s[1], rows, sizes)) {
-      for (Index h = 0; h < of_choice; ++h) {
-        const Index at = query % s[1] * s[2] + i % choices * of_choice + h, b = query / s[1];
-        const Real product =
-            products.value()[static_cast<std::size_t>((b * s[1] * s[2] + at) * rows + row)];
-        const auto [found, is_new] = best.try_emplace(how.block_of(row));
-        if (is_new || product > found->second.first)
-          found->second = {product, Position{0, b, at, row}};
-      }
-    }
-    std::vector<Index> picked;
-    for (const auto& [number, score] : best) picked.push_back(number);
-    std::ranges::stable_sort(picked, std::greater(), [&](Index number) {
-      return number == best.rbegin()->first ? std::numeric_limits<Real>::infinity()
-                                            : best.at(number).first;
-    });
-    picked.resize(static_cast<std::size_t>(std::min(most, std::ssize(picked))));
-    std::ranges::sort(picked);
-    for (std::size_t n = 0; n < picked.size(); ++n) {
-      numbers[i * most + static_cast<Index>(n)] = static_cast<std::int32_t>(picked[n]);
-      greatest[static_cast<std::size_t>(i * most) + n] = best.at(picked[n]).second;
-    }
-  }
-  return {how, gathered(products, {s[0], lists, most}, [=](const Position& p) {
-            return greatest[static_cast<std::size_t>((p[1] * lists + p[2]) * most + p[3])];
-          })};
 }
 
 // (sum over queries of sum over j of p_j (log p_j - log softmax(s)_j)) / queries

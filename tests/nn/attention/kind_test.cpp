@@ -112,7 +112,6 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
         {of_word("gqa:rope-dim=7"), "`rope-dim` must be even, is 7"},
         {of_word("mla:latents=3"), "`latents` 3 does not divide `heads` 8; 2 does"},
         {of_word("mla:latents=4:kv-rank=50"), "`latents` 4 does not divide `kv-rank` 50"},
-        {of_word("bsa:kv-heads=2:index-heads=4"), "as many `index-heads` as `kv-heads`, 2, not 4"},
         {of_word("mqa:tie-kv=on:v-dim=8"), "`v-dim` 8 is not `head-dim` 32"},
         {of_word("mqa:rope-dim=34"), "`rope-dim` 34 is more than a head's width, `head-dim` 32"},
         {of_word("mla:rope-dim=64"), "`rope-dim` 64 leaves nothing for the default `kv-rank`"},
@@ -137,8 +136,6 @@ TEST(NotesOnAttentions, SayWhatIsKeptAndWhatIsNotReadTrainedOrLeftOut) {
            {"dsa:index-topk=31", {}},
            {"dsa:index-topk=32:index-loss=0", {"leaves out none of the at most 32 rows"}},
            {"dsa:index-topk=4:index-loss=0", {"nothing trains the indexer of dsa"}},
-           {"bsa:index-topk=1", {}},
-           {"bsa:index-topk=2", {"leaves out none of the at most 2 rows"}},
            {"csa:index-topk=7", {""}},
            {"csa:index-topk=8", {"", "leaves out none of the at most 8 rows"}},
            {"csa:index-topk=4:index-loss=0", {"", "nothing trains the indexer of csa"}}}) {

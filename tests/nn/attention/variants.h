@@ -37,8 +37,6 @@ inline const Variants& variants() {
       {"index-head-dim", {"4", "5"}},
       {"index-topk", {"1", "2", "8"}},
       {"index-loss", {"1", "0"}},
-      {"index-block", {"1", "3"}},
-      {"index-choice", {"layer", "kv-head"}},
       {"key-heads", {"1", "2", "4"}},
       {"value-heads", {"4", "8"}},
       {"conv-taps", {"1", "2", "6"}},
@@ -87,13 +85,9 @@ inline bool foreign(const std::string& setting, const AttentionKind& kind) {
 }
 
 /// Sets back what other settings exclude: row-norm keeps scores below any cap, and one row for key
-/// and value has no values of its own to mix or to be narrower than keys. Each head of an indexer
-/// can choose for a KV head only if there are as many.
+/// and value has no values of its own to mix or to be narrower than keys.
 inline void reconcile(Given& given) {
   if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
-  if (given.has("index-heads") && !given.has("index-choice")) given.put("index-choice", "layer");
-  if (given.has("index-choice") && given.text("index-choice") == "kv-head")
-    given.erase("index-heads");
   if (!given.on("tie-kv")) return;
   given.put("value-residual", 0);
   given.erase("v-dim");
