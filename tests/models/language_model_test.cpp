@@ -10,6 +10,7 @@
 
 #include "autograd/no_target.h"
 #include "autograd/products/mac_counter.h"
+#include "models/decoder.h"
 #include "models/decoding.h"
 
 namespace headcount::decoding {
@@ -85,7 +86,7 @@ TEST(LightningLayers, HaveTheDecaysOfTheirPlaceInTheModel) {
     std::ranges::copy(first, weights.value(weights.find("model.layers.1." + name)).begin());
   }
   std::ranges::fill(weights.value(weights.find("model.layers.0.self_attn.out_proj.weight")), 0);
-  std::vector<LayerCache> caches = model->make_caches({.capacity = 2}, {});
+  std::vector<LayerCache> caches = make_caches(model->plan(), {.capacity = 2}, {});
   Tape tape(std::as_const(weights));
   model->decode(tape, some_tokens(2), 1, caches, {});
   EXPECT_GT(difference(copy(caches[0].state("state")), copy(caches[1].state("state"))), 1e-3);

@@ -55,6 +55,7 @@ const kStudies = [
   ["shakespeare_heads", "How many KV heads are enough?", [lossTable, positionTable]],
   ["shakespeare_seeds", "What do more seeds say?", [lossTable]],
   ["shakespeare_looks", "What do more seeds say of what was looked at earlier?", [lossTable]],
+  ["headers", "What does one KV head cost on headers?", [lossTable, positionTable]],
   ["shakespeare_canon", "What do convolutions, gates and sinks do?", [lossTable]],
   ["shakespeare_controls", "What do they do after half of the steps?", [lossTable]],
   ["shakespeare_context64", "What does a cache cost at context 64?", [lossTable]],

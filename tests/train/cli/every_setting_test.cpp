@@ -84,7 +84,7 @@ TEST(EveryFlag, RefusesAnEmptyValue) {
       ++tried;
     }
   }
-  EXPECT_GT(tried, 40);
+  EXPECT_GE(tried, 40);
 }
 
 // A value of the setting that its type has.
