@@ -76,16 +76,16 @@ Heads heads_of(const Configuration& c, bool windowed = false) {
   sizes.heads = heads;
   sizes.keys = width_of_keys(c, size);
   sizes.values = c.rule("values") == "own" ? size("v_head_dim", sizes.keys) : sizes.keys;
+  const std::string key = c.rule("kv_key", "num_key_value_heads");
   sizes.kv_heads = kv_heads_of(c, heads, [&](Index otherwise) {
-    const std::string key = c.rule("kv_key", "num_key_value_heads");
     if (c.find(key) == nullptr)
       c.note(key + " " + std::to_string(heads) +
              " is that of num_attention_heads: the file does not give it");
     return size(key, otherwise);
   });
   if (sizes.kv_heads == 0 || sizes.kv_heads > heads || heads % sizes.kv_heads != 0)
-    throw DataError("'{}' {} does not divide '{}' {}",
-                    c.name_of(c.rule("kv_key", "num_key_value_heads")), sizes.kv_heads,
+    throw DataError("'{}' {}{} does not divide '{}' {}", c.name_of(key), sizes.kv_heads,
+                    c.gives(key) ? "" : ", a default that the file does not give,",
                     c.name_of("num_attention_heads"), heads);
   return sizes;
 }

@@ -242,11 +242,6 @@ void copy_rest(const ParameterStore& from, ParameterStore& to) {
 
 std::unique_ptr<LanguageModel> convert(const LanguageModel& from, const Given& to) {
   const ModelPlan plan = fitted(from.plan(), to);
-  const auto& heads = from.plan()->cycle.front();
-  require_setting(heads.values().at("v-dim") == heads.head_dim,
-                  "conversion is of values as wide as keys; in the model `v-dim` is {} and "
-                  "`head-dim` {}",
-                  heads.values().at("v-dim").get<Index>(), heads.head_dim);
   require_same_rest(from.plan(), plan);
   if (plan->attention == kLatent)
     require_same_widths(from.plan()->cycle.front(), plan->cycle.front());

@@ -277,6 +277,9 @@ TEST(ConfigCache, RefusesContradictionsAndNamesTheirKey) {
         << fault << ": " << cache_refusal(config);
   }
   EXPECT_NE(cache_refusal(json::array()), "");
+  EXPECT_EQ(cache_refusal({{"model_type", "deepseek"}, {"num_attention_heads", 16}}),
+            "'num_key_value_heads' 32, a default that the file does not give, does not divide "
+            "'num_attention_heads' 16");
 }
 
 }  // namespace

@@ -204,8 +204,6 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
            {"mha", "mla:latents=2", {"`latents` is 2", "it is 1"}},
            {"mqa:tie-kv=on", "mha", {"`tie-kv` is off", "it is on"}},
            {"mqa:tie-kv=on", "mha:tie-kv=on", {"does not support the weights 'kv_proj'"}},
-           {"mha:v-dim=4", "mla8+2", {"in the model `v-dim` is 4 and `head-dim` 6"}},
-           {"mha:v-dim=4", "gqa2", {"in the model `v-dim` is 4 and `head-dim` 6"}},
            {"mha:canon=B", "mqa", {"weights 'canonB'"}},
            {"mha:qk-norm=on", "mla", {"weights 'k_norm'"}},
            {"mha@3", "gqa2@0", {"accepted"}},

@@ -85,12 +85,10 @@ inline bool foreign(const std::string& setting, const AttentionKind& kind) {
 }
 
 /// Sets back what other settings exclude: row-norm keeps scores below any cap, and one row for key
-/// and value has no values of its own to mix or to be narrower than keys.
+/// and value has no values of its own to mix.
 inline void reconcile(Given& given) {
   if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
-  if (!given.on("tie-kv")) return;
-  given.put("value-residual", 0);
-  given.erase("v-dim");
+  if (given.on("tie-kv")) given.put("value-residual", 0);
 }
 
 /// The settings that the kind has.
