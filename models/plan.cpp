@@ -26,8 +26,8 @@ void ModelSettings::visit(const auto& setting) {
       ffn_dim,
       {"ffn-dim", "hidden width of the feed-forward layer, 0 for layers without one", WholeRange{0},
        Default("8/3 dim, rounded up to a multiple of 8, or 4 dim with gelu", [](const Given& v) {
-         const Index dim = v.whole("dim");
-         return v.text("activation") == "gelu" ? 4 * dim : (8 * dim / 3 + 7) / 8 * 8;
+         const Index width = v.whole("dim");
+         return v.text("activation") == "gelu" ? 4 * width : (8 * width / 3 + 7) / 8 * 8;
        })});
   setting(
       norm,

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/error.h"
+#include "nn/attention/layer_cache.h"
 #include "support/message_of.h"
 
 namespace headcount {
