@@ -11,7 +11,7 @@ import { endRuns, Run } from "./training.js";
 import { unzipped, zipped } from "./zip.js";
 
 const kSummary = "comparison.json"; // settings and results, for this page only
-const kOfModel = new RegExp("(^|/)((config|tokenizer|tokenizer_config|trainer_state)\\.json|" +
+const kOfModel = new RegExp("(^|/)((config|run|tokenizer|tokenizer_config|trainer_state)\\.json|" +
   "SHA256SUMS|[\\w.-]+\\.safetensors)$");
 
 // Name of a folder for an attention: "3xdelta_mqa".
@@ -117,11 +117,11 @@ function jsonIn(files, wanted) {
 // folder has the settings of the run, a checkpoint alone has the characters of its text.
 function settingsOfTraining(model, files) {
   for (const { name, bytes } of files) {
-    if (name !== "config.json" && !name.endsWith("/config.json")) continue;
-    const folder = name.slice(0, -"config.json".length); // with a slash, if there is one
+    if (name !== "run.json" && !name.endsWith("/run.json")) continue;
+    const folder = name.slice(0, -"run.json".length); // with a slash, if there is one
     if (!`${model.folder}/`.startsWith(folder)) continue;
-    const settings = JSON.parse(textOf(bytes));
-    if (!settings.data) continue; // that of a checkpoint
+    const { settings } = JSON.parse(textOf(bytes));
+    if (!settings?.data) continue;
     const taken = Object.entries(settings).filter(([setting]) => !kNotTaken.includes(setting));
     return { ...Object.fromEntries(taken),
       data: Object.hasOwn(texts, settings.data) ? settings.data : "own" };

@@ -175,8 +175,10 @@ class Page(Reader):
         with zipfile.ZipFile(self.save(self.work)) as saved:
             folders = {name.split("/")[0] for name in saved.namelist() if "/" in name}
         self.assertEqual(folders, {"gqa2", "gqa2-2"})
-        config = self.work / "1/config.json"
-        config.write_text(json.dumps(json.loads(config.read_text()) | {"data": "toString"}))
+        record = self.work / "1/run.json"
+        run = json.loads(record.read_text())
+        run["settings"]["data"] = "toString"
+        record.write_text(json.dumps(run))
         self.open()
         self.drop(self.work / "1")
         self.until_count(".look", 1)
