@@ -125,6 +125,8 @@ CostTable of_config(const CommandLine& line) {
   for (const auto& [name, text] : line.given)
     if (name != "attention" && name != "context" && find_setting(model_settings(), name) != nullptr)
       throw UsageError("--{} has no effect with --config, which gives all sizes", name);
+  if (line.has("cache-levels"))
+    throw UsageError("--cache-levels has no effect with --config: all levels take the same bytes");
   const ModelFile file = named_by("config", [&] { return read_model_file(line.get("config")); });
   ModelCache own = named_by("config", [&] {
     try {

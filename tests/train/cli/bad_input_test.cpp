@@ -165,6 +165,7 @@ constexpr const char* kCases = R"(
 3 cost llama-3.1-406b => is no file, no folder and no released model => did you mean llama-3.1-405b?
 3 cost --config meta-llama/Llama-3.1-8B => meta-llama/Llama-3.1-8B => did you mean llama-3.1-8b?
 2 cost --config llama.json --mtp => --mtp => llama has none
+2 cost --config llama.json --cache-levels normal => --cache-levels has no effect with --config
 2 cost --config llama.json --attention mha,gqa3 => gqa3 => --kv-heads 3 does not divide
 3 cost --config unknown.json => --config: unknown.json: 
 3 cost --config escape.json => \x1b[2Jllama
