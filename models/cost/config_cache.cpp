@@ -171,20 +171,22 @@ void add_compressed(CachedLayer& layer, const Configuration& c, const std::strin
 }
 
 void add_mamba(CachedLayer& layer, const Configuration& c) {
-  Index inner = c.positive("expand", 2) * c.positive("hidden_size");
+  const auto inner = [&] { return c.positive("expand", 2) * c.positive("hidden_size"); };
   const Index states = c.positive("state_size"), taps = c.positive("conv_kernel");
   const bool all = c.rule("every") == "linear_attention";
   if (c.rule("state") == "mamba") {
-    if (all) inner = c.positive("intermediate_size", inner);
-    add_once(layer, kState, 1.0 * inner * states);
-    add_once(layer, kConvolutions, 1.0 * inner, taps - 1);
+    const Index width = all ? c.positive("intermediate_size", inner()) : inner();
+    add_once(layer, kState, 1.0 * width * states);
+    add_once(layer, kConvolutions, 1.0 * width, taps - 1);
     return;
   }
   const Index heads = c.positive("ssm_heads");
   const std::string key = all ? "head_dim" : "ssm_head_dim";
   const Json* const given = c.find(key);  // or "auto"
-  const Index of_heads = c.positive("mamba_d_ssm", inner);
-  const Index width = given != nullptr && given->is_number() ? c.positive(key) : of_heads / heads;
+  const bool is_given = given != nullptr && given->is_number() && c.rule("state_width").empty();
+  const Index width = is_given                           ? c.positive(key)
+                      : c.find("mamba_d_ssm") != nullptr ? c.positive("mamba_d_ssm") / heads
+                                                         : inner() / heads;
   const bool values_alone = c.rule("convolutions") == "values";
   add_once(layer, kState, 1.0 * heads * width * states);
   add_once(layer, kConvolutions,
@@ -235,7 +237,10 @@ void add_late_values(CachedLayer& layer, const Configuration& c) {
 void add_state(CachedLayer& layer, const Configuration& c) {
   std::string state = c.rule("state");
   // Ling 3 has convolutions, which lightning attention has not.
-  if (state == "lightning" && c.find("conv_kernel") != nullptr) state = "kda";
+  const Json* const named = c.find("linear_attention");
+  if (state == "lightning" &&
+      (c.find("conv_kernel") != nullptr || (named != nullptr && *named == "kda")))
+    state = "kda";
   if (state.starts_with("mamba")) return add_mamba(layer, c);
   if (state == "lightning") return add_lightning(layer, c);
   if (state == "kda") return add_kda(layer, c);
@@ -305,7 +310,8 @@ CachedLayer layer_of(const Configuration& c, const std::string& kind, Index i) {
     layer.kind = window.empty() ? "full attention" : window;
     add_heads(layer, local ? heads_of(c, true) : full_heads_of(c));
   }
-  if (indexed) add_index(layer, c, i);
+  const Json* const used = c.find("sparse_attention_config.use_sparse_attention");
+  if (indexed && (used == nullptr || *used != false)) add_index(layer, c, i);
   add_embeddings(layer, c, i);
   return layer;
 }

@@ -112,12 +112,18 @@ namespace {
 
 // Files of quantized models may say how their users store the cache, which is not counted.
 void note_cache_scheme(const Configuration& c, const Configuration& reader) {
-  const std::string key = "quantization_config.kv_cache_scheme";
-  const Json* const bits = c.find(key + ".num_bits");
-  const Json* const type = c.find(key + ".type");
-  if (bits == nullptr || *bits != 8) return;
-  reader.note("the file's kv_cache_scheme stores the cache in 8 bits: `cache-dtype` " +
-              std::string(type != nullptr && *type == "int" ? "int8" : "fp8") + " counts that");
+  for (const char* object : {"quantization_config", "compression_config"}) {
+    const std::string key = std::string(object) + ".kv_cache_";
+    const Json *const bits = c.find(key + "scheme.num_bits"),
+                      *const type = c.find(key + "scheme.type"),
+                      *const name = c.find(key + "quant_algo");
+    const bool is_named = name != nullptr && (*name == "FP8" || *name == "INT8");
+    if ((bits == nullptr || *bits != 8) && !is_named) continue;
+    const bool is_int = is_named ? *name == "INT8" : type != nullptr && *type == "int";
+    reader.note("the file's " + std::string(is_named ? "kv_cache_quant_algo" : "kv_cache_scheme") +
+                " stores the cache in 8 bits: `cache-dtype` " + (is_int ? "int8" : "fp8") +
+                " counts that");
+  }
 }
 
 }  // namespace
@@ -221,6 +227,7 @@ Index Configuration::whole(const std::string& key, std::optional<Index> otherwis
   const Json* value = find(key);
   if (value == nullptr) {
     if (otherwise) return *otherwise;
+    if (at_path(key) != nullptr) throw DataError("'{}' is null; it must be a whole number", key);
     throw DataError("the configuration has no '{}', and its type has no default for it", key);
   }
   if (value->is_array() && layer_ >= 0) {

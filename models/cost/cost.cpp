@@ -86,6 +86,11 @@ bool reads_all_tokens(const CachedLayer& layer) {
   });
 }
 
+// Returns true if widths of heads are not those of other attentions.
+bool has_own_width(const LayerSpec& part) {
+  return !part.shares() && find_setting(part.kind->settings(), "head-dim") != nullptr;
+}
+
 // Returns true for attentions whose rows are keys and values of KV heads.
 bool has_kv_heads(const LayerSpec& part) {
   if (part.shares()) return true;
@@ -124,19 +129,27 @@ ModelPlan plan_beside(const ModelCache& own, CostRow& row, const std::string& at
              {"heads", heads},
              {"context", std::min(context, kMostContext)},
              {"positions", "none"}});  // rows are as wide without RoPE, which refuses odd widths
-  given.erase("head-dim");             // others may have another default
-  if (heads * width != own.width) given.put("head-dim", width);
+  given.erase("head-dim");
+  const bool is_wide = std::ranges::any_of(cycle, has_own_width);
+  if (heads * width != own.width && !(is_wide && own.width % heads == 0))
+    given.put("head-dim", is_wide ? 2 * width : width);
   const bool has_own = is_latent(cycle) && put_latents(own, given);
   given.put("attention", attention);  // last: its word has priority
   const ModelPlan plan = resolve_model(given);
   if (cycle.size() == 1 && cycle[0].settings.empty()) {
+    const nlohmann::ordered_json& values = plan->cycle[0].values();
     std::string before, text = attention;
     for (const std::string_view name : cycle[0].kind->numbers) {
       if (name.empty()) break;
-      text += before + setting_text(plan->cycle[0].values().at(std::string(name)));
+      text += before + setting_text(values.at(std::string(name)));
       before = "+";
     }
-    if (text != attention) (has_own ? row.name : row.defaults) = text;
+    if (is_wide && cycle[0].kind->numbers[0] != "head-dim")
+      text += "x" + std::to_string(plan->cycle[0].head_dim);
+    if (has_own) row.name = text;
+    if (values.contains("index-head-dim") && !given.has("index-head-dim"))
+      text += ":index-head-dim=" + setting_text(values.at("index-head-dim"));
+    if (text != row.name) row.defaults = text;
   }
   return plan;
 }
@@ -196,7 +209,8 @@ std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& atten
       }
     }
   } catch (const Error& error) {
-    throw SettingError("`attention` {}: {}", attention, error.what());
+    throw SettingError("`attention` {}: {} (sizes stand in the word, such as gqa2 or mla256+32)",
+                       attention, error.what());
   }
   if (!known || !whole) return {row};
   std::vector<CostRow> rows = cost_rows(*plan, row.name, context);

@@ -101,6 +101,8 @@ std::optional<Kinds> cycled_kinds(const Configuration& c) {
                       c.name_of("num_hidden_layers"), layers);
   } else if (const Json* const blocks = c.list("block_types")) {
     cycle = *blocks;
+  } else if (const std::string key = c.rule("alternates"); !key.empty() && c.on(key)) {
+    cycle = {c.rule("every"), "nothing"};
   }
   if (cycle.empty()) return {};
   Kinds kinds;
@@ -122,6 +124,8 @@ std::optional<Kinds> kinds_of_sets(const Configuration& c) {
     const auto has = [&](Index layer) {
       return contains(*set, layer) || (others != nullptr && contains(*others, layer));
     };
+    const std::string of_set = kind_of(c, key, row[1], Json::object());
+    const std::string of_others = of_set == other ? c.rule("full", kFull) : other;
     const Index layers = layer_count(c), first = row.size() > 2 && !has(0) ? 1 : 0;
     for (const Json& layer : *set) {
       if (!layer.is_number_integer() || layer < first || layer >= layers + first)
@@ -132,7 +136,7 @@ std::optional<Kinds> kinds_of_sets(const Configuration& c) {
       if (others != nullptr && contains(*set, i) == contains(*others, i))
         throw DataError("layer {} is in {} '{}' {} '{}'", i, has(i) ? "both" : "neither", key,
                         has(i) ? "and" : "nor", row[2].get<std::string>());
-      kinds.push_back(contains(*set, i) ? kind_of(c, key, row[1], Json::object()) : other);
+      kinds.push_back(contains(*set, i) ? of_set : of_others);
     }
     return kinds;
   }
@@ -146,8 +150,11 @@ Index period_of(const Configuration& c) {
   const Json* const found = key.empty() ? nullptr : c.find(key);
   if (found != nullptr && found->is_string())
     return std::ssize(found->get_ref<const std::string&>());
+  if (const Json* const states = c.find("mamba_enabled"); states != nullptr && *states == false)
+    return 1;
   const bool unused = c.knows("use_sliding_window") && !c.on("use_sliding_window");
-  if (found == nullptr && usual > 0 && !unused)
+  const bool listed = key == "no_rope_layer_interval" && c.list("no_rope_layers") != nullptr;
+  if (found == nullptr && usual > 0 && !unused && !listed)
     c.note("the file does not list the kinds of its layers: " + c.rule("at_period", kFull) +
            " in 1 of " + std::to_string(usual) + " is the rule of " + c.type());
   return found == nullptr ? usual : c.whole(key) + more;

@@ -234,6 +234,7 @@ void add_memory(const CostTable& q, std::vector<std::string>& lines) {
     return lines.push_back(memory + "which weights of " + size + " do not fit");
   lines.push_back(memory + (q.weights ? size + " of it for weights" : kNoWeights) + ":");
   const Json longest = longest_context(q, cache);
+  if (longest == 0) return lines.push_back("  not one sequence fits");
   const std::string fits = number_or("any number of", thousands_text, longest);
   lines.push_back("  " + (q.batch == 1 ? "one sequence" : counted(q.batch, "sequence")) + " of " +
                   (longest.is_null() ? "" : "up to ") + fits + " tokens");

@@ -88,17 +88,20 @@ double memory_named(std::string_view text) {
   // MiB as nvidia-smi and, for mi300x, rocm-smi report them: a card of "80 GB" has neither 80 GB
   // nor 80 GiB, and error correction takes a sixteenth of a t4, a10, l4 or l40s.
   static constexpr std::pair<std::string_view, int> kCards[] = {
-      {"b200", 183359},     {"h200", 143771},     {"h100", 81559},     {"a100", 81920},
-      {"a100-80gb", 81920}, {"a100-40gb", 40960}, {"l40s", 46068},     {"l4", 23034},
-      {"a10", 23028},       {"t4", 15360},        {"v100", 16384},     {"v100-16gb", 16384},
-      {"v100-32gb", 32768}, {"mi300x", 196592},   {"rtx-5090", 32607}, {"rtx-4090", 24564},
-      {"rtx-3090", 24576},  {"rtx-4080", 16376},  {"rtx-a6000", 49140}};
+      {"b200", 183359},     {"h200", 143771},     {"h100", 81559},      {"a100", 81920},
+      {"a100-80gb", 81920}, {"a100-40gb", 40960}, {"l40s", 46068},      {"l4", 23034},
+      {"a10", 23028},       {"t4", 15360},        {"v100", 16384},      {"v100-16gb", 16384},
+      {"v100-32gb", 32768}, {"mi300x", 196592},   {"rtx-5090", 32607},  {"rtx-4090", 24564},
+      {"rtx-3090", 24576},  {"rtx-4080", 16376},  {"rtx-a6000", 49140}, {"h20", 97871},
+      {"l40", 46068},       {"a10g", 23028}};
   std::string small(text);
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string packed = small;  // "rtx4090"
+  std::erase(packed, ' ');
   for (const auto& [card, mib] : kCards) {
     const bool is_rtx = card.starts_with("rtx-");
     if (card == small ||
-        (is_rtx && (small == card.substr(4) || small == "rtx" + std::string(card.substr(4)))))
+        (is_rtx && (small == card.substr(4) || packed == "rtx" + std::string(card.substr(4)))))
       return mib * 0x1p20;
   }
   const std::size_t end = small.find_first_not_of("0123456789.");

@@ -364,7 +364,9 @@ TEST(RowsBesideAModel, HaveTheLatentsOfTheModelOrSayWhichTheyHave) {
     EXPECT_EQ(row(model, attention).cache.per_token(), own.per_token());
   }
   EXPECT_EQ(row("deepseek-v3", "mla").name, "mla512+64");
+  EXPECT_EQ(row("deepseek-v3", "dsa").defaults, "dsa512+64:index-head-dim=64");
   EXPECT_EQ(row("llama-3.1-8b", "mla").defaults, "mla192+64");
+  EXPECT_EQ(row("gpt-oss-20b", "mfa").defaults, "mfa90");  // 2 dim / heads
   for (const char* attention : {"mla512+64", "mha"})
     EXPECT_EQ(row("llama-3.1-8b", attention).defaults, "");
 }

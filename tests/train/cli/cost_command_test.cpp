@@ -334,7 +334,7 @@ TEST_F(CostCommand, PrintsEachNoteOnce) {
                {"\nnote: 8 KV heads are not shared out evenly: 3 are counted on each GPU\n"
                 "note: mqa: 1 KV head is not shared out evenly: 1 is counted on each GPU\n"
                 "note: numbers that are not in a name are this program's defaults: "
-                "mla is mla192+64, dsa is dsa192+64\n"});
+                "mla is mla192+64, dsa is dsa192+64:index-head-dim=64\n"});
   expect_parts(text("--list"), {"note: gemma-2-9b, gemma-2-27b: "});
 }
 
