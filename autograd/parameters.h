@@ -89,6 +89,21 @@ class ParameterStore {
   void set_precision(Precision precision) { precision_ = precision; }
   Precision precision() const { return precision_; }
 
+  /// While it lives, tapes read weights that were rounded to bfloat16 once, if that is the store's
+  /// precision. Values must not change meanwhile.
+  class Rounded {
+   public:
+    explicit Rounded(ParameterStore& parameters);
+    ~Rounded() { parameters_.is_rounded_ = false; }
+    Rounded(const Rounded&) = delete;
+    Rounded& operator=(const Rounded&) = delete;
+
+   private:
+    ParameterStore& parameters_;
+  };
+  /// Values of a parameter in bfloat16; null unless a Rounded lives.
+  const Eigen::bfloat16* rounded(ParameterId id) const;
+
   std::size_t size() const { return entries_.size(); }    ///< number of parameters (tensors)
   Index element_count() const { return element_count_; }  ///< sum of their sizes
   const std::string& name(ParameterId id) const { return entry(id).name; }
@@ -155,6 +170,8 @@ class ParameterStore {
   Index element_count_ = 0;
   Index padded_count_ = 0;
   AlignedMemory values_;
+  AlignedMemory rounded_;  // values in bfloat16, if there have been any
+  bool is_rounded_ = false;
   Precision precision_ = Precision::f32;
   Gradients gradients_;
 };

@@ -158,6 +158,8 @@ class Tape {
   Precision precision() const {
     return parameters_ == nullptr ? Precision::f32 : parameters_->precision();
   }
+  /// Values of x in bfloat16, rounded once a step.
+  const Eigen::bfloat16* rounded(Var x);
   Shape shape(Var x) const { return node(x).shape; }
   Op op(Var x) const { return node(x).op; }
   std::string parameter_name(Var x) const;  ///< empty if x is no parameter
@@ -183,6 +185,7 @@ class Tape {
   struct Node {
     Shape shape;
     Real* value = nullptr;
+    const Eigen::bfloat16* rounded = nullptr;
     Real* gradient = nullptr;
     const void* closure = nullptr;
     VjpCall vjp = nullptr;

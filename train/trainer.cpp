@@ -56,6 +56,11 @@ Index shard_count(const TrainOptions& options) {
              : shard_count(options.batch, options.model->context, options.model->dim);
 }
 
+Index sequences_at_once(Index context, Index dim) {
+  constexpr Index kNumbers = 1 << 17;
+  return std::max<Index>(1, kNumbers / context / dim);  // their product may overflow
+}
+
 Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
                  std::span<const std::int32_t> tokens, Index steps_done, const TextMarks& marks,
                  Ranks& ranks, Optimizer* optimizer)
@@ -106,6 +111,8 @@ StepResult Trainer::step() {
                     {result.learning_rate, options_.schedule().of_peak(steps_done_),
                      mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step});
   result.bytes = reducer_.bytes();
+  if (options_.precision == Precision::bf16)
+    result.bytes += sizeof(std::uint16_t) * model_.parameters().all_values().size();
   for (const auto& worker : workers_) result.bytes += worker->tape.memory_capacity();
   ++steps_done_;
   if (profile_ != nullptr) ++profile_->steps;
@@ -120,6 +127,7 @@ Index Trainer::run_pass(Index pass) {
     sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
                    length_, batch_, marks_);
   }
+  const ParameterStore::Rounded rounded(model_.parameters());
   const Part own = reducer_.own();
   const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
   make_workers(std::min<Index>(own.size(), side_by_side));
@@ -139,27 +147,42 @@ void Trainer::make_workers(Index count) {
   }
 }
 
-// Forward and backward of one shard of the batch; returns its part of the mean cross-entropy.
+// Forward and backward of one shard of the batch, some sequences at a time; returns its part of the
+// mean cross-entropy.
 double Trainer::run_shard(Index shard, std::uint32_t draw, Worker& worker) {
-  constexpr Index kStreams = 1 << 16;  // more than a pass has dropout ops
-  const Index first = shard * options_.batch / reducer_.shards();
-  const Index count = (shard + 1) * options_.batch / reducer_.shards() - first;
+  constexpr Index kStreams = 1 << 16;  // more than a shard has dropout ops
+  const Index shards = reducer_.shards();
+  const Index first = shard * options_.batch / shards, end = (shard + 1) * options_.batch / shards;
+  const Index most = shards == 1 ? options_.batch
+                                 : sequences_at_once(options_.model->context, options_.model->dim);
+  const Index pieces = (end - first + most - 1) / most;
+  std::vector<TapeWatcher*> watchers;
+  if (profile_ != nullptr) watchers.push_back(&profile_->ops);
+  if (trap_) watchers.push_back(&worker.trap);
+  worker.tape.watch(std::move(watchers));
+  worker.tape.collect_gradients_in(reducer_.gradients(shard));
+  double loss = 0;
+  RandomKey random = {options_.seed, static_cast<std::uint32_t>(shard * kStreams), draw};
+  for (Index piece = 0; piece < pieces; ++piece) {
+    worker.tape.reset();
+    worker.tape.set_random(random.seed, random.step, random.stream);
+    loss += run_sequences(first + piece * (end - first) / pieces,
+                          first + (piece + 1) * (end - first) / pieces, worker.tape);
+    random = worker.tape.next_random_key();
+  }
+  return loss;
+}
+
+double Trainer::run_sequences(Index first, Index end, Tape& tape) {
+  const Index count = end - first;
   const auto tokens = [&](const std::vector<std::int32_t>& all) {
     return std::span(all).subspan(static_cast<std::size_t>(first * batch_.length),
                                   static_cast<std::size_t>(count * batch_.length));
   };
-  std::vector<TapeWatcher*> watchers;
-  if (profile_ != nullptr) watchers.push_back(&profile_->ops);
-  if (trap_) watchers.push_back(&worker.trap);
-  Tape& tape = worker.tape;
-  tape.reset();
-  tape.watch(std::move(watchers));
-  tape.set_random(options_.seed, draw, static_cast<std::uint32_t>(shard * kStreams));
-  tape.collect_gradients_in(reducer_.gradients(shard));
   const auto targets = tokens(batch_.targets);
   const auto [cross_entropy, of_layers] = model_.loss(tape, tokens(batch_.inputs), targets, count);
-  // Share of the batch's targets that lie in this shard. If only answers count, a batch may have no
-  // targets.
+  // Share of the batch's targets that lie in these sequences. If only answers count, a batch may
+  // have no targets.
   const double part = static_cast<double>(counted(targets)) /
                       static_cast<double>(std::max<Index>(1, counted(batch_.targets)));
   const auto weight = static_cast<Real>(part);

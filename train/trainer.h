@@ -53,6 +53,11 @@ Index shard_count(Index sequences, Index context, Index dim);
 /// Number of shards in a run: the setting `shards`, or if it is 0, the number for its sizes.
 Index shard_count(const TrainOptions& options);
 
+/// Sequences of a shard that go through a model of width `dim` at a time, and add to the shard's
+/// gradients: as many as keep its widest activations, [tokens, 4 dim], within the 2 MiB of a core's
+/// second-level cache, at least one. It depends on sizes alone. A single shard goes as a whole.
+Index sequences_at_once(Index context, Index dim);
+
 /// Trains a model on a text, step by step. A step is a pure function of the weights, the moments,
 /// the seed and the step's number. Its shards have gradients of their own, which a Reducer sums in
 /// order, so that any number of threads, and of ranks, gives the same bits.
@@ -87,6 +92,7 @@ class Trainer {
     NonFiniteTrap trap;
   };
   double run_shard(Index shard, std::uint32_t draw, Worker& worker);
+  double run_sequences(Index first, Index end, Tape& tape);
 
   LanguageModel& model_;
   std::unique_ptr<Optimizer> own_optimizer_;  // if none was given

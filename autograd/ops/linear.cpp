@@ -58,16 +58,24 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
                      : tape.record(Op::linear, shape.with_last(out), {x, weight});
   if (tape.dry(y, Count(shape.size()) * out)) return y;
-  const ConstMatrix xm(tape.value(x), rows, in), wm(tape.value(weight), out, in);
+  ConstMatrix xm(tape.value(x), rows, in), wm(tape.value(weight), out, in);
   Real* const yv = tape.value(y);
   const Precision precision = tape.precision();
+  const bool rounds = precision == Precision::bf16 && rows >= kFewRows;
+  if (rounds) xm.rounded = tape.rounded(x), wm.rounded = tape.rounded(weight);
   if (bias) {
     parallel_for(rows, row_chunk(out),
                  [=, bv = tape.value(*bias)](Index row) { std::copy_n(bv, out, yv + row * out); });
   }
   parallel_gemm(Matrix(yv, rows, out), xm, wm.transpose(), add_if(bias.has_value()), precision);
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    const ConstMatrix dym(dy, rows, out);
+    ConstMatrix dym(dy, rows, out);
+    Real* const memory = rounds ? t.pool().take((rows * out + 1) / 2) : nullptr;
+    if (rounds) {
+      auto* const to = reinterpret_cast<Eigen::bfloat16*>(memory);
+      round_to_bf16(dy, rows * out, to);
+      dym.rounded = to;
+    }
     if (bias)
       put_row_sum(t.pool(), t.gradient_sink(*bias), rows, out,
                   [=](Index row, Index i) { return dy[row * out + i]; });
@@ -75,6 +83,7 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
       parallel_gemm(Matrix(dw.data, out, in), dym.transpose(), xm, dw.write, precision);
     if (const GradientSink dx = t.gradient_sink(x))
       parallel_gemm(Matrix(dx.data, rows, in), dym, wm, dx.write, precision);
+    if (rounds) t.pool().give_back(memory);
   });
   return y;
 }

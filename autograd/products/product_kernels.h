@@ -30,10 +30,10 @@ Number* room(std::vector<Number>& memory, Index count) {
   return memory.data();
 }
 
-/// Copy of a matrix in bfloat16 without gaps between its rows, [rows, cols] as they are stored.
+/// A matrix in bfloat16, [rows, cols] as they are stored.
 struct RoundedMatrix {
   const Eigen::bfloat16* data;
-  Index rows, cols;
+  Index rows, cols, stride;
   bool transposed;
 };
 
@@ -62,10 +62,10 @@ void library_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write wr
 /// Product of operands that it rounds to bfloat16.
 void bf16_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
 
-/// Products by oneDNN, in builds that have it; no extent is 0. The second needs a processor with
-/// instructions for bfloat16.
+/// Products by oneDNN, in builds that have it; no extent is 0. The second is added to c and needs a
+/// processor with instructions for bfloat16.
 void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
-void onednn_gemm(Matrix c, const RoundedMatrix& a, const RoundedMatrix& b, Write write);
+void onednn_add(Matrix c, const RoundedMatrix& a, const RoundedMatrix& b);
 std::string onednn_version();
 bool has_bf16_instructions();
 

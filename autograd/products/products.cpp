@@ -19,9 +19,6 @@ using Map = Eigen::Map<RowMajor, 0, Eigen::OuterStride<>>;
 // Least number of multiply-adds for oneDNN and for rounded operands. Below it, oneDNN's overhead
 // per call makes Eigen faster, 1.5 times at 32 x 32 x 16.
 constexpr Index kLargeMacs = 1 << 15;
-// Rows of c below which a product takes the time of reading b.
-constexpr Index kFewRows = 8;
-
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> counted{0};
 
@@ -117,7 +114,9 @@ ConstMatrix ConstMatrix::transpose() const {
 
 ConstMatrix ConstMatrix::row_range(Index begin, Index end) const {
   ConstMatrix result = *this;
-  result.data += transposed ? begin : begin * stride;
+  const Index offset = transposed ? begin : begin * stride;
+  result.data += offset;
+  if (rounded != nullptr) result.rounded += offset;
   result.rows = end - begin;
   return result;
 }

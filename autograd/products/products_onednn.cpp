@@ -39,33 +39,32 @@ class OneThreadOfOpenMP {
 }
 
 // What the generated code of a product depends on.
-using Sizes = std::tuple<Index, Index, Index, Index, bool, bool, Write>;
+using Sizes = std::tuple<Index, Index, Index, Index, Index, Index, bool, bool>;
 
 const dnnl::engine& engine() {
   static const dnnl::engine only(dnnl::engine::kind::cpu, 0);
   return only;
 }
 
-// A product of bfloat16 operands of given sizes, ready to run.
+// A product of bfloat16 operands of given sizes, ready to be added.
 class Matmul {
  public:
   explicit Matmul(const Sizes& sizes) {
     using Type = dnnl::memory::data_type;
-    const auto [m, n, k, stride, a_transposed, b_transposed, write] = sizes;
+    const auto [m, n, k, c_stride, a_stride, b_stride, a_transposed, b_transposed] = sizes;
     const auto matrix = [](Index rows, Index cols, Type type, Index row_step, Index col_step) {
       return dnnl::memory::desc({rows, cols}, type, {row_step, col_step});
     };
-    const auto operand = [&](Index rows, Index cols, bool transposed) {
-      return matrix(rows, cols, Type::bf16, transposed ? 1 : cols, transposed ? rows : 1);
+    const auto operand = [&](Index rows, Index cols, Index stride, bool transposed) {
+      return matrix(rows, cols, Type::bf16, transposed ? 1 : stride, transposed ? stride : 1);
     };
-    const std::array descriptions = {operand(m, k, a_transposed), operand(k, n, b_transposed),
-                                     matrix(m, n, Type::f32, stride, 1)};
+    const std::array descriptions = {operand(m, k, a_stride, a_transposed),
+                                     operand(k, n, b_stride, b_transposed),
+                                     matrix(m, n, Type::f32, c_stride, 1)};
+    dnnl::post_ops sum;
+    sum.append_sum();
     dnnl::primitive_attr attributes;
-    if (write == Write::add) {
-      dnnl::post_ops sum;
-      sum.append_sum();
-      attributes.set_post_ops(sum);
-    }
+    attributes.set_post_ops(sum);
     const auto& [a, b, c] = descriptions;
     product_ = dnnl::matmul({{a, b, c}, attributes, engine()});
     for (std::size_t i = 0; i < descriptions.size(); ++i)
@@ -100,7 +99,7 @@ void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write wri
   if (status != dnnl_success) fail(c, a.cols, status);
 }
 
-void onednn_gemm(Matrix c, const RoundedMatrix& a, const RoundedMatrix& b, Write write) {
+void onednn_add(Matrix c, const RoundedMatrix& a, const RoundedMatrix& b) {
   // Creating a product takes 0.2 ms, most of it to generate code, so products are kept. A training
   // step has some dozens of sizes; evaluating texts of any length may have more than are kept.
   constexpr std::size_t kMostKept = 512;
@@ -108,7 +107,7 @@ void onednn_gemm(Matrix c, const RoundedMatrix& a, const RoundedMatrix& b, Write
   // Each thread has its own: a product has scratch memory that two threads must not share.
   thread_local std::map<Sizes, Matmul> products;
   const Index k = a.transposed ? a.rows : a.cols;
-  const Sizes sizes = {c.rows, c.cols, k, c.stride, a.transposed, b.transposed, write};
+  const Sizes sizes = {c.rows, c.cols, k, c.stride, a.stride, b.stride, a.transposed, b.transposed};
   if (products.size() == kMostKept && !products.contains(sizes)) products.clear();
   try {
     products.try_emplace(sizes, sizes).first->second.run(c.data, a.data, b.data);

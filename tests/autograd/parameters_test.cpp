@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "autograd/cache/stored_rows.h"
 #include "autograd/ops.h"
 #include "support/message_of.h"
 #include "support/numbers.h"
@@ -47,6 +49,27 @@ TEST(Parameters, AreFoundByNameAndRefusedBeforeTheyHaveMemory) {
   EXPECT_THROW(store.complete_gradients(), ShapeError);
   store.allocate();
   EXPECT_THROW(store.add("c", {3}, Initializer::ones()), ShapeError) << "it comes too late";
+}
+
+TEST(Parameters, AreRoundedInBf16AloneWhileARoundedLives) {
+  ParameterStore store;
+  store.add("a", {3}, Initializer::ones());
+  const ParameterId b = store.add("b", {40}, Initializer::normal(1));
+  store.allocate();
+  store.initialize(1);
+  {
+    const ParameterStore::Rounded none(store);
+    EXPECT_EQ(store.rounded(b), nullptr) << "the precision is f32";
+  }
+  store.set_precision(Precision::bf16);
+  EXPECT_EQ(store.rounded(b), nullptr);
+  for (const Real factor : {1, 3}) {
+    for (Real& value : store.value(b)) value *= factor;
+    const ParameterStore::Rounded now(store);
+    const Values values = copy(store.value(b));
+    EXPECT_EQ(Values(store.rounded(b), store.rounded(b) + 40), stored(CacheType::bf16, values));
+  }
+  EXPECT_EQ(store.rounded(b), nullptr);
 }
 
 TEST(Parameters, LieInOneBufferWithZerosBetween) {

@@ -61,6 +61,13 @@ TEST_P(ModelInBf16, IsNearTheModelInF32WithItsGradients) {
   EXPECT_LT(relative_difference(gradients, exact_gradients), 0.05);
 }
 
+TEST_P(ModelInBf16, ComputesTheSameBitsFromWeightsThatAreRoundedOnce) {
+  const auto [logits, gradients] = pass(Precision::bf16);
+  const ParameterStore::Rounded rounded(model_.parameters());
+  ASSERT_NE(model_.parameters().rounded({0}), nullptr);
+  EXPECT_EQ(pass(Precision::bf16), std::pair(logits, gradients));
+}
+
 // A pass over one token reads weights and its own numbers as they are; one over many rounds both.
 TEST_P(ModelInBf16, DecodesTokensAsInF32) {
   const auto decoded = [&](Precision precision) {

@@ -92,6 +92,9 @@ TEST(TrainerStep, InPassesAndShardsIsAStepOfTheWholeBatch) {
     expect_steps_of_one_batch(options, 130 * passes);
   }
   EXPECT_GT(bytes_of_step(options), 4 * bytes) << "of all shards";
+  options = tiny_options({{"dim", 24}, {"batch", 2200}, {"shards", 2}});  // of 550 + 550
+  ASSERT_LT(sequences_at_once(kTinyContext, options.model->dim), 1100);
+  expect_steps_of_one_batch(options, 2200);
 }
 
 // Stories of eight 1s and eight 2s, of which a window sees a half.
@@ -135,9 +138,15 @@ TEST(ShardsOfABatch, AreAPowerOfTwoWithEnoughTokensEach) {
   EXPECT_EQ(shard_count(1, 1, 1), 1);
 }
 
-// All windows are the same: only what is dropped tells one shard from another. If all dropped the
-// same, the step would be that of a quarter of the batch.
-TEST(TrainerStep, DropsOtherElementsInEachShard) {
+TEST(SequencesAtOnce, AreAsManyAsTheSecondLevelCacheHolds) {
+  EXPECT_EQ(sequences_at_once(256, 384), 1) << "nanogpt-gpu";
+  EXPECT_EQ(sequences_at_once(64, 128), 16) << "more than a shard of nanogpt-cpu has";
+  EXPECT_EQ(sequences_at_once(4096, 1024), 1) << "one, however long";
+}
+
+// All windows are the same: only what is dropped tells one shard, and one piece of a shard, from
+// another. If all dropped the same, the step would be that of a part of the batch.
+TEST(TrainerStep, DropsOtherElementsInEachShardAndPiece) {
   TrainOptions options = tiny_options({{"batch", 104}, {"dropout", 0.5}});
   ASSERT_EQ(shard_count(options.batch, kTinyContext, options.model->dim), 4);
   const auto norm_of_step = [&] {
@@ -147,6 +156,11 @@ TEST(TrainerStep, DropsOtherElementsInEachShard) {
   const double norm = norm_of_step();
   options.batch = 26;
   EXPECT_GT(std::abs(norm - norm_of_step()), 1e-4 * norm);
+  options.shards = 2;
+  options.batch = 4 * sequences_at_once(kTinyContext, options.model->dim);
+  const double of_pieces = norm_of_step();
+  options.batch /= 2;
+  EXPECT_GT(std::abs(of_pieces - norm_of_step()), 1e-4 * of_pieces);
 }
 
 TEST(TrainerStep, ThatDivergesNamesItselfAndLeavesTheModelAlone) {

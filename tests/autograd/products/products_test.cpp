@@ -169,6 +169,25 @@ TEST(RoundedProducts, AreProductsOfTheRoundedNumbersWithRealSums) {
   }));
 }
 
+TEST(RoundedProducts, ReadOperandsThatAreRoundedAlready) {
+  for (int flags = 0; flags < 8; ++flags) {
+    const Product p = {301, 130, 75, (flags & 1) != 0, (flags & 2) != 0, add_if(flags > 3), 3};
+    std::vector<Eigen::bfloat16> a(p.a.size()), b(p.b.size());
+    round_to_bf16(p.a.data(), std::ssize(p.a), a.data());
+    round_to_bf16(p.b.data(), std::ssize(p.b), b.data());
+    ConstMatrix left = p.left(), right = p.right();
+    left.rounded = a.data(), right.rounded = b.data();
+    std::vector<Real> result = p.c;
+    parallel_gemm(Matrix(result.data(), p.m, p.n, p.n + p.gap), left, right, p.write,
+                  Precision::bf16);
+    EXPECT_EQ(result, p.run(parallel_gemm, Precision::bf16)) << flags;
+    std::ranges::fill(a, Eigen::bfloat16(0));
+    parallel_gemm(Matrix(result.data(), p.m, p.n, p.n + p.gap), left, right, Write::assign,
+                  Precision::bf16);
+    EXPECT_EQ(result.front(), 0) << "the numbers were rounded again";
+  }
+}
+
 TEST(RoundedProducts, LeaveOperandsAsTheyAreWhereRoundingDoesNotPay) {
   const Product small = {9, 8, 10, false, true, Write::assign, 0};
   const Product few_rows = {7, 300, 301, false, true, Write::add, 2};
