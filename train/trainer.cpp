@@ -153,8 +153,9 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Worker& worker) {
   constexpr Index kStreams = 1 << 16;  // more than a shard has dropout ops
   const Index shards = reducer_.shards();
   const Index first = shard * options_.batch / shards, end = (shard + 1) * options_.batch / shards;
-  const Index most = shards == 1 ? options_.batch
-                                 : sequences_at_once(options_.model->context, options_.model->dim);
+  const bool whole = shards == 1 || options_.precision == Precision::f32;
+  const Index most =
+      whole ? options_.batch : sequences_at_once(options_.model->context, options_.model->dim);
   const Index pieces = (end - first + most - 1) / most;
   std::vector<TapeWatcher*> watchers;
   if (profile_ != nullptr) watchers.push_back(&profile_->ops);
