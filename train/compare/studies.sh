@@ -7,12 +7,15 @@
 #   recall_bytes steps to learn at the best of three rates: widths, latents, windows, states
 #   bits_text    caches of fewer bits, fewer heads or narrower ones, on a text
 #   bits_recall  the same in recall
+#   keys_text    whether a key that query heads share suffers more from few bits, on a text
+#   keys_recall  the same in recall
+#   keys_lookup  the same on lookups; each of the three also with --bias
 #   lookup       query heads by KV heads at equal bytes: QUESTION.md beside this
 #   headers      KV heads on 26 MB of C and C++ headers of Debian 12's packages, put into FOLDER
-# shazeer, staircase, queries and bits_text need --data TEXT, such as Tiny Shakespeare. A second call
-# continues the first.
+# shazeer, staircase, queries, bits_text and keys_text need --data TEXT, such as Tiny Shakespeare. A
+# second call continues the first.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,13s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,16s/^# //p' "$0" >&2; exit 2; }
 study=$1 folder=$2
 shift 2
 small="--preset shakespeare --layers 2 --dim 64 --context 64 --batch 16 --steps 1000
@@ -20,6 +23,8 @@ small="--preset shakespeare --layers 2 --dim 64 --context 64 --batch 16 --steps 
 parts=k=bf16+v=int2,k=int2+v=bf16,k=int4+v=int2,k=int2+v=int4,latent=bf16+rope=int2
 parts=$parts,latent=int2+rope=bf16,latent=int4+rope=bf16,latent=int2+rope=int4
 rounded="--cache-dtype f32,bf16,int8,int4,int3,int2,$parts --cache-rotate off,on --seeds 5"
+keys="--cache-dtype f32,k=int4,k=int3,k=int2,v=int4,v=int3,v=int2 --cache-rotate off,on --seeds 5
+  --heads 8 --attention mhax16,gqa2x16,mqax16,mhax16:heads=1"
 case $study in
   shazeer) flags="$small
     --attention mha,mqa,mha@16,mqa@16,mhax16:heads=1,mhax8:heads=2,mhax4" ;;
@@ -37,6 +42,13 @@ mqax8:heads=4,gqa4x8:heads=16,gqa2x8:heads=16,mqax8:heads=16" ;;
     --batch 16 --layers 2 --dim 64 --heads 4 --canon A --lr 3e-3 --steps 4000 --warmup 100
     --min-lr 1e-4 --decay cosine --eval-every 500 --eval-characters 8192 --stop-at-answers 0
     --metric answers --attention mha,gqa2,mqa,mla24+8,v4" ;;
+  keys_text) flags="$keys --preset shakespeare --layers 2 --dim 64 --context 64 --batch 16
+    --steps 1000 --eval-every 0 --match params --cache-characters 32k" ;;
+  keys_recall) flags="$keys --data recall --symbols 512 --pairs 8 --line-length 32 --batch 16
+    --lr 4e-3 --steps 1200 --eval-every 200 --eval-characters 8192 --stop-at-answers 0
+    --metric answers" ;;
+  keys_lookup) flags="$keys --data lookup --qk-norm on --steps 1500 --eval-every 300
+    --eval-characters 8192 --stop-at-answers 0 --metric answers" ;;
   lookup) exec node "${0%/*}/lookup_study.mjs" "$folder" ;;
   headers)
     text=$folder/headers.txt
