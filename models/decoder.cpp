@@ -70,6 +70,7 @@ std::vector<LayerCache> make_caches(const ModelPlan& plan, const CacheOptions& o
     const AttentionPlan& attention = plan->layer_attention(layer);
     const std::vector<Kept> of_block = kept_by_block(*plan, attention);
     CacheOptions own = options;
+    own.rounding = options.rounding.of_layer(layer);
     const auto wanted = forms.find(attention.kind().name);
     const auto has_it = [&](const AttentionPlan& other) {
       const std::vector<std::string_view> all = attention_forms(other);

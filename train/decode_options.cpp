@@ -16,7 +16,9 @@ const SettingList& cache_settings() {
   static const SettingList list = {
       {"cache-dtype",
        "number type of the KV cache: " + joined(cache_types(), &CacheTypeRow::name) +
-           "; or types of its parts: k=int4+v=int2 or latent=int4+rope=bf16",
+           "; or types of its parts, k=int4+v=int2 or latent=int4+rope=bf16; with others for "
+           "layers, "
+           "from 1: int4+layer1=bf16+layers3-4=int8",
        parsed<CacheRounding>(), "f32"},
       {"cache-group", "numbers of a cached row that share a scale; 0: all of a head's row",
        WholeRange{0}, 0},

@@ -94,8 +94,10 @@ CacheSizes ModelCache::numbers(Index tokens) const {
 
 CacheSizes ModelCache::bytes(Index tokens, const CacheRounding& rounding) const {
   CacheSizes all;
+  Index number = 0;
   for (const CachedLayer& layer : layers) {
-    const CacheOptions options = {.capacity = tokens, .rounding = rounding, .window = layer.window};
+    const CacheOptions options = {
+        .capacity = tokens, .rounding = rounding.of_layer(number++), .window = layer.window};
     for (const Kept& kept : layer.parts)
       (kept.per_sequence         ? all.once
        : layer.is_windowed(kept) ? all.windowed
@@ -106,16 +108,18 @@ CacheSizes ModelCache::bytes(Index tokens, const CacheRounding& rounding) const 
 
 double ModelCache::bytes_per_token(const CacheRounding& rounding) const {
   double all = 0;
-  for (const CachedLayer& layer : layers)
-    for (const Kept& kept : layer.parts) all += of_token(kept) * bytes_of_number(kept, rounding);
+  Index number = 0;
+  for (const CachedLayer& layer : layers) {
+    const CacheRounding own = rounding.of_layer(number++);
+    for (const Kept& kept : layer.parts) all += of_token(kept) * bytes_of_number(kept, own);
+  }
   return all;
 }
 
 void ModelCache::require_fit(const CacheRounding& rounding) const {
-  std::vector<Kept> keeps;
-  for (const CachedLayer& layer : layers)
-    keeps.insert(keeps.end(), layer.parts.begin(), layer.parts.end());
-  rounding.require_parts(keeps);
+  std::vector<std::vector<Kept>> keeps;
+  for (const CachedLayer& layer : layers) keeps.push_back(layer.parts);
+  rounding.require_fit(keeps);
   bytes(1, rounding);
   expanded().bytes(1, rounding);
 }

@@ -45,7 +45,8 @@ struct CacheSizes {
 
 /// Bytes of a number of a state in a cache of any type: states are never rounded.
 inline constexpr Index kStateBytes = sizeof(Real);
-/// Bytes of a number of `kept`, with its part of the scale of a group.
+/// Bytes of a number of `kept`, with its part of the scale of a group; `rounding` is that of its
+/// layer.
 double bytes_of_number(const Kept& kept, const CacheRounding& rounding);
 
 /// The cache of a model, layer by layer.
@@ -66,8 +67,8 @@ struct ModelCache {
   CacheSizes bytes(Index tokens, const CacheRounding& rounding) const;
   /// Bytes that a token adds, before windows are full, without recent tokens.
   double bytes_per_token(const CacheRounding& rounding) const;
-  /// Throws SettingError for a part of `rounding` that no layer keeps, ShapeError for a group that
-  /// does not divide its rows, expanded ones included.
+  /// Throws SettingError for a part of `rounding` that no layer keeps and for a layer that the
+  /// model lacks, ShapeError for a group that does not divide its rows, expanded ones included.
   void require_fit(const CacheRounding& rounding) const;
   /// As CachedLayer::per_token, over all layers.
   double per_token() const { return bytes_per_token(CacheType::real) / sizeof(Real); }
@@ -86,8 +87,8 @@ struct ModelCache {
 /// another layer's cache keeps no rows.
 ModelCache cache_of(const ModelPlan& model);
 
-/// Bytes of the KV cache of one sequence of `context` tokens. Throws SettingError for a part of
-/// `rounding` that the model does not cache, ShapeError as ModelCache::bytes.
+/// Bytes of the KV cache of one sequence of `context` tokens. Throws what
+/// ModelCache::require_fit throws.
 Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheRounding& rounding = {});
 /// Bytes of the KV cache per token of a sequence as long as the model's context.
 double kv_cache_bytes_per_token(const ModelPlan& model, const CacheRounding& rounding = {});

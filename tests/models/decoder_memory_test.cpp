@@ -27,6 +27,7 @@ TEST_P(MemoryOfDecoding, IsWhatTheCostFormulaSays) {
     const auto model = make_model(config);
     for (const CacheTypeRow& type : cache_types()) {
       CacheRounding rounding(type.type);
+      rounding.layers[1] = CacheType::bf16;
       for (const Index recent : {0, 3, 1000}) {
         rounding.all.recent = recent;
         const Decoder decoder(*model, {3, rounding, {}});

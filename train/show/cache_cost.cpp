@@ -91,10 +91,12 @@ void add_up(std::vector<Term>& all, const Term& term, std::int64_t Term::*count)
 // The cache of one sequence as a sum.
 std::vector<Term> terms_of(const ModelCache& cache, const CacheRounding& rounding) {
   std::vector<Term> all;
+  Index number = 0;
   for (const CachedLayer& layer : cache.layers) {
     std::vector<Term> own;
+    const CacheRounding here = rounding.of_layer(number++);
     for (const Kept& kept : layer.parts) {
-      const CacheFormat format = rounding.of(kept);
+      const CacheFormat format = here.of(kept);
       const Index end = layer.is_windowed(kept) ? layer.window : 0, recent = format.recent;
       const bool rounds = end == 0 || recent < end;
       if (recent > 0)
@@ -151,12 +153,14 @@ double once_bytes(const CostTable& q, const ModelCache& cache) {
 // if the model has not both.
 Json state_context(const CostTable& q) {
   double rows = 0, state = 0;
+  Index number = 0;
   for (const CachedLayer& layer : q.rows.front().cache.layers) {
+    const CacheRounding rounding = q.rounding.of_layer(number++);
     const ModelCache one = {.layers = {layer}};
     if (layer.has_state())
       state = std::max(state, once_bytes(q, one));
     else
-      rows = std::max(rows, slopes_of(terms_of(one, q.rounding)).back().bytes);
+      rows = std::max(rows, slopes_of(terms_of(one, rounding)).back().bytes);
   }
   if (rows == 0 || state == 0) return {};
   return static_cast<std::int64_t>(std::ceil(state / rows));

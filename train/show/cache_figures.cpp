@@ -13,6 +13,7 @@ using Json = nlohmann::ordered_json;
 Json cache_layers(const ModelCache& cache, const CacheRounding& rounding) {
   Json layers = Json::array();
   for (const CachedLayer& layer : cache.layers) {
+    const CacheRounding own = rounding.of_layer(std::ssize(layers));
     Json& blocks = layers.emplace_back(Json::array());
     for (const Kept& kept : layer.parts) {
       Json& block = blocks.emplace_back(Json{{"name", kept.name},
@@ -20,7 +21,7 @@ Json cache_layers(const ModelCache& cache, const CacheRounding& rounding) {
                                              {"width", kept.width},
                                              {"window", kept.block > 0 ? 0 : layer.window},
                                              {"block", kept.block},
-                                             {"bytes", bytes_of_number(kept, rounding)}});
+                                             {"bytes", bytes_of_number(kept, own)}});
       if (kept.per_sequence) block["per_sequence"] = true;
     }
   }

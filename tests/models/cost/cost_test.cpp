@@ -115,6 +115,23 @@ TEST(CostTable, HasAGatesMatrixAndInMergedMlaTheOneThatExpandsValues) {
   }
 }
 
+// Rows of 32 numbers, keys and values: 64, 16 + 2 and 32 + 2 bytes each.
+TEST(ModelCaches, AddUpTheBytesOfLayersOfSeveralTypes) {
+  const json sizes = {{"attention", "mqax32"}, {"dim", 64}, {"heads", 4}, {"layers", 5}};
+  const ModelCache cache = cache_of(resolve_model(Given(model_settings(), sizes)));
+  const auto rounding = CacheRounding::parse("int4+layer5=bf16+layer1=bf16+layers2-3=int8");
+  EXPECT_EQ(rounding.text(), "int4+layer1=bf16+layers2-3=int8+layer5=bf16");
+  EXPECT_EQ(cache.bytes_per_token(rounding), 2 * (64 + 34 + 34 + 18 + 64));
+  EXPECT_EQ(cache.bytes(10, rounding).total(), 10 * 2 * (64 + 34 + 34 + 18 + 64));
+  const auto parts = CacheRounding::parse("k=int4+v=int8+layers4-5=f32");
+  EXPECT_EQ(cache.bytes_per_token(parts), 3 * (18 + 34) + 2 * 2 * 32 * sizeof(Real));
+  std::vector<std::string> each;
+  for (const CacheRounding& one : CacheRounding::parse("int2+layers2-3=f32").each_exact(5))
+    each.push_back(one.text());
+  EXPECT_EQ(each, (std::vector<std::string>{"int2+layers1-3=f32", "int2+layers2-4=f32",
+                                            "int2+layers2-3=f32+layer5=f32"}));
+}
+
 TEST(ModelCaches, RefuseAPatternWithAPartThatARoundingDoesNotFit) {
   const auto refusal = [](const char* attention, const char* cache) {
     CacheRounding rounding = CacheRounding::parse(cache);

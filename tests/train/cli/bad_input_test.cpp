@@ -115,6 +115,13 @@ constexpr const char* kCases = R"(
 2 eval --from run --cache-dtype k=int4,v=int2 => a + joins types of parts of one cache: k=int4+v=int2
 2 sample --from run --cache-dtype f32,int4 => is a list, which only comparisons take; name one type, such as f32
 2 eval --from run --cache-dtype k=int4+v=int2,int8 => name one type, such as k=int4+v=int2
+2 eval --from run --cache-dtype int4+layer2=bf16 => names layer 2, the model has 1; name one of them
+2 sample --from run --cache-dtype int4+layers1-2=bf16+layer2=f32 => gives layer 2 two types
+2 attend --from run --text 9 --cache-dtype int4+layer0=bf16 => from 1 => not as in 'layer0=bf16'
+2 cost --cache-dtype int4+layers3-2=bf16 => not as in 'layers3-2=bf16'
+2 eval --from run --cache-dtype int4+layer1=int5 => must be one of => is 'int5'
+2 eval --from run --cache-dtype layer1=int4 => begin with it: f32+layer1=int4
+2 sample --from run --cache-dtype each:int2 => only eval and comparisons take; name one of it, such as int2+layer1=f32
 2 eval --from run --cache-dtype f16 --cache-group 4 => have no scale
 2 eval --from run --cache-recent 4 => --cache-recent has no effect with
 2 compare --cache-dtype f16,bf16 --cache-group 4 => --cache-group has no effect with

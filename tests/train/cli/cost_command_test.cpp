@@ -102,6 +102,10 @@ TEST_F(CostCommand, SaysTheBytesOfASequenceAndOfATokenAndTheirTerms) {
             {": 131,072 B a token until 24, then 26,624 B a token\n",
              "32 layers x 2,048 numbers x 2 B = 131,072 B a token until 24\n",
              "32 layers x 8 rows of 128 x 68 B = 17,408 B a token after 24\n"}},
+           {"--config llama --cache-dtype int4+layer1=bf16+layers31-32=int8",
+            {": 38,880 B a token\n", "1 layer x 2,048 numbers x 2 B = 4,096 B a token\n",
+             "29 layers x 16 rows of 128 x 66 B = 30,624 B a token\n",
+             "2 layers x 16 rows of 128 x 130 B = 4,160 B a token\n"}},
            {"--attention gqa4 --layers 1 --canon B --dim 64 --heads 4",
             {"gqa: 1 layer x ", "gqa, convolutions: 1 layer x "}},
            {"--attention mqa --layers 2", {"mqa, 2 layers: 512 B a token\n"}}})
