@@ -5,7 +5,9 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <memory>
+#include <utility>
 
 #include "autograd/base/text.h"
 #include "autograd/parallel.h"
@@ -71,14 +73,20 @@ struct EvaluatedPart {
   std::array<Predictions, 32> answers = {};  // by the logarithm of the distance
   std::array<Predictions, kMostDirections> directions = {};
   std::array<Predictions, 20> positions = {};  // by the range in the window: see `range_of`
-  double entropy_sum = 0;                      // of attention, over layers and rows, if measured
-  Index rows = 0;                              // number of these rows
+  Predictions exact;                           // unrounded, if that is compared
+  Index same_choice = 0, lost = 0, gained = 0;
+  Real largest_change = 0;  // of a logit
+  double entropy_sum = 0;   // of attention, over layers and rows, if measured
+  Index rows = 0;           // number of these rows
 
   void add(const EvaluatedPart& part) {
     total.add(part.total);
     for (std::size_t i = 0; i < answers.size(); ++i) answers[i].add(part.answers[i]);
     for (std::size_t i = 0; i < directions.size(); ++i) directions[i].add(part.directions[i]);
     for (std::size_t i = 0; i < positions.size(); ++i) positions[i].add(part.positions[i]);
+    exact.add(part.exact);
+    same_choice += part.same_choice, lost += part.lost, gained += part.gained;
+    largest_change = std::max(largest_change, part.largest_change);
     entropy_sum += part.entropy_sum;
     rows += part.rows;
   }
@@ -95,12 +103,19 @@ std::size_t range_of(std::size_t position) {
   return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(position / 32)), 19);
 }
 
+Index likeliest(std::span<const Real> row) { return std::ranges::max_element(row) - row.begin(); }
+
 // Counts losses and right predictions of a batch of windows that begin at `starts` of the text.
-// `logits` has a row for each target, or one for each that counts.
-void count_predictions(std::span<const Real> logits, std::size_t width, const Batch& batch,
-                       std::span<const Index> starts, const TextMarks& marks, EvaluatedPart& part) {
+// `logits` has a row for each target, or one for each that counts. If there are `exact` ones, a row
+// for each target, counts what differs from them: `divergences` gets a number a prediction.
+void count_predictions(std::span<const Real> logits, std::span<const Real> exact, std::size_t width,
+                       const Batch& batch, std::span<const Index> starts, const TextMarks& marks,
+                       EvaluatedPart& part, std::span<double>& divergences) {
   const bool all = logits.size() == batch.targets.size() * width;
   const auto length = static_cast<std::size_t>(batch.length);
+  const auto scored = [&](std::span<const Real> row, std::size_t i) {
+    return Predictions{row_loss(row, batch.targets[i]), 1, likeliest(row) == batch.targets[i]};
+  };
   std::size_t next = 0;  // row of the logits
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
     if (batch.targets[i] == kNoTarget) {
@@ -108,12 +123,24 @@ void count_predictions(std::span<const Real> logits, std::size_t width, const Ba
       continue;
     }
     const auto row = logits.subspan(next++ * width, width);
-    const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
-    const Predictions one = {row_loss(row, batch.targets[i]), 1, hit};
+    const Predictions one = scored(row, i);
     part.total.add(one);
     part.positions[range_of(i % length)].add(one);
     const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
-    if (marks.distances.empty() || marks.distances[position] == 0) continue;
+    const bool is_answer = !marks.distances.empty() && marks.distances[position] != 0;
+    if (!exact.empty()) {
+      const auto before = exact.subspan(i * width, width);
+      const Predictions was = scored(before, i);
+      part.exact.add(was);
+      part.same_choice += likeliest(before) == likeliest(row);
+      part.lost += is_answer && was.right > one.right;
+      part.gained += is_answer && was.right < one.right;
+      for (std::size_t k = 0; k < width; ++k)
+        part.largest_change = std::max(part.largest_change, std::abs(row[k] - before[k]));
+      divergences.front() = row_divergence(before, row);
+      divergences = divergences.subspan(1);
+    }
+    if (!is_answer) continue;
     const auto distance = static_cast<std::uint32_t>(marks.distances[position]);
     part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)].add(one);
     if (marks.directions.empty()) continue;
@@ -122,20 +149,10 @@ void count_predictions(std::span<const Real> logits, std::size_t width, const Ba
   }
 }
 
-// Logits of a batch on `tape`: of the targets that count from a forward pass, or of all tokens
-// through a cache.
-Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
-                 const std::optional<CacheRounding>& rounding, std::span<AttentionStats> stats) {
-  if (!rounding) return model.logits(tape, batch.inputs, batch.sequences, stats, batch.targets);
-  Decoder decoder(model, {.sequences = batch.sequences, .rounding = *rounding});
-  return tape.constant({batch.sequences, batch.length, model.vocabulary()},
-                       decoder.feed(batch.inputs, stats));
-}
-
 // Evaluates windows [begin, end) of the text.
 EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
                                std::span<const Index> windows, const EvaluationOptions& options,
-                               Index begin, Index end, Tape& tape) {
+                               Index begin, Index end, Tape& tape, std::span<double> divergences) {
   const Index context = model.plan()->context;
   EvaluatedPart part;
   std::vector<AttentionStats> attention(
@@ -144,9 +161,19 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
   for (Index w = begin; w < end; w += batch.sequences) {
     evaluation_window_batch(tokens, windows, w, end - w, context, batch, options.marks);
     tape.reset();
-    const Var logits = batch_logits(tape, model, batch, options.rounding, attention);
-    count_predictions(logits.value(), static_cast<std::size_t>(model.vocabulary()), batch,
-                      windows.subspan(static_cast<std::size_t>(w)), options.marks, part);
+    const auto count = [&](std::span<const Real> logits, std::span<const Real> exact) {
+      count_predictions(logits, exact, static_cast<std::size_t>(model.vocabulary()), batch,
+                        windows.subspan(static_cast<std::size_t>(w)), options.marks, part,
+                        divergences);
+    };
+    if (!options.rounding) {
+      count(model.logits(tape, batch.inputs, batch.sequences, attention, batch.targets).value(),
+            {});
+      continue;
+    }
+    Decoder decoder(model, {.sequences = batch.sequences, .rounding = *options.rounding});
+    const Var exact = model.logits(tape, batch.inputs, batch.sequences);
+    count(decoder.feed(batch.inputs, attention), exact.value());
   }
   for (const AttentionStats& layer : attention) {
     part.entropy_sum += layer.entropy_sum;
@@ -158,7 +185,7 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
 // Evaluates the parts of this rank. Windows begin at `starts`; a part has `per_part` of them.
 void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> tokens,
                   std::span<const Index> starts, const EvaluationOptions& options, Index per_part,
-                  Part own, std::span<EvaluatedPart> parts) {
+                  Part own, std::span<EvaluatedPart> parts, std::span<double> divergences) {
   constexpr Index kLongWindow = 1024;
   // Long windows come one by one: each of their ops runs on all threads, and several windows at a
   // time would take several times the memory.
@@ -166,18 +193,41 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
   std::vector<std::unique_ptr<Tape>> tapes;
   for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(own.size(), threads())); ++i)
     tapes.push_back(std::make_unique<Tape>(model.parameters()));
+  const std::size_t of_part = divergences.size() / parts.size();
   const auto evaluate_part = [&](Index i, int thread) {
     const Index part = own.first + i;
     parts[static_cast<std::size_t>(part)] =
         evaluate_windows(model, tokens, starts, options, part * per_part,
                          std::min(std::ssize(starts), (part + 1) * per_part),
-                         *tapes[static_cast<std::size_t>(thread)]);
+                         *tapes[static_cast<std::size_t>(thread)],
+                         divergences.subspan(static_cast<std::size_t>(part) * of_part, of_part));
   };
   if (one_by_one) {
     for (Index i = 0; i < own.size(); ++i) evaluate_part(i, 0);
   } else {
     parallel_tasks(own.size(), threads(), evaluate_part, std::ssize(parts));
   }
+}
+
+// What differs from the unrounded model in all parts.
+RoundingChange change_of(const EvaluatedPart& all, std::vector<double> divergences) {
+  RoundingChange change = {.exact_loss = all.exact.mean_loss(),
+                           .same_choice = all.exact.share_of(static_cast<double>(all.same_choice)),
+                           .largest_change = static_cast<double>(all.largest_change)};
+  std::erase_if(divergences, [](double one) { return std::isnan(one); });
+  for (const double one : divergences) change.divergence += one;
+  change.divergence = all.exact.share_of(change.divergence);
+  const auto count = std::ssize(divergences);
+  if (count > 0) {
+    const auto nearest = divergences.begin() + ((99 * count + 99) / 100 - 1);
+    std::ranges::nth_element(divergences, nearest);
+    change.divergence99 = *nearest;
+  }
+  if (std::ranges::any_of(all.answers, [](const Predictions& at) { return at.count > 0; })) {
+    change.lost = all.lost;
+    change.gained = all.gained;
+  }
+  return change;
 }
 
 // Fills in the accuracies over answers.
@@ -231,6 +281,37 @@ double row_loss(std::span<const Real> row, std::int32_t target) {
          static_cast<double>(highest - row[static_cast<std::size_t>(target)]);
 }
 
+double row_divergence(std::span<const Real> exact, std::span<const Real> rounded) {
+  using Numbers = Eigen::Array<double, Eigen::Dynamic, 1>;
+  using Row = Eigen::Map<const Eigen::Array<Real, Eigen::Dynamic, 1>>;
+  thread_local Numbers p, q, weights;  // aligned alike, as in `row_loss`
+  p = Row(exact.data(), std::ssize(exact)).cast<double>();
+  q = Row(rounded.data(), std::ssize(rounded)).cast<double>();
+  p -= p.maxCoeff();
+  q -= q.maxCoeff();
+  weights = p.exp();
+  const double sum = weights.sum();
+  const double other = Numbers(q.exp()).sum();
+  // Rounding may make it less than 0.
+  return std::max(0.0, (weights * (p - q)).sum() / sum - std::log(sum) + std::log(other));
+}
+
+std::string change_line(const Evaluation& evaluation) {
+  if (!evaluation.change) return "";
+  const RoundingChange& change = *evaluation.change;
+  std::string line =
+      formatted("the cache's type changes the loss by %+.6f\n",
+                evaluation.loss - change.exact_loss) +
+      formatted(
+          "KL divergence from unrounded %.6f nats, 99th percentile %.6f\n"
+          "first choice stays %.1f %%, largest change of a logit %.4f\n",
+          change.divergence, change.divergence99, 100 * change.same_choice, change.largest_change);
+  if (change.lost)
+    line += "answers: " + std::to_string(*change.lost) + " turn wrong, " +
+            std::to_string(*change.gained) + " turn right\n";
+  return line;
+}
+
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options) {
   constexpr Index kTokensPerPart = 64;
@@ -240,23 +321,29 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   const Index per_part = std::max<Index>(1, kTokensPerPart / context);
   std::vector<EvaluatedPart> parts(
       static_cast<std::size_t>((std::ssize(starts) + per_part - 1) / per_part));
+  // Those of a part's predictions that count come first among its numbers.
+  const std::size_t of_part = options.rounding ? static_cast<std::size_t>(per_part * context) : 0;
+  std::vector<double> divergences(parts.size() * of_part, std::numeric_limits<double>::quiet_NaN());
   Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone();
   std::string wrong;
   try {
     evaluate_own(model, tokens, starts, options, per_part,
-                 part_of(std::ssize(parts), ranks.rank(), ranks.size()), parts);
+                 part_of(std::ssize(parts), ranks.rank(), ranks.size()), parts, divergences);
   } catch (const NonFiniteError& error) {
     wrong = error.what();
   }
   wrong = first_text(ranks, wrong);
   if (!wrong.empty()) throw NonFiniteError("{}", wrong);
   gather(ranks, std::span(parts));
+  if (of_part > 0)
+    ranks.gather(std::as_writable_bytes(std::span(divergences)), of_part * sizeof(double));
   const EvaluatedPart all = sum_of(parts);
   Evaluation result;
   result.characters = all.total.count;
   result.loss = all.total.mean_loss();
   result.accuracy = all.total.accuracy();
   if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
+  if (options.rounding) result.change = change_of(all, std::move(divergences));
   add_answers(all, result);
   result.loss_by_position = losses_by_position(all);
   result.loss_by_block = losses_by_block(parts);

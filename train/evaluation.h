@@ -51,6 +51,23 @@ struct LossAt {
   }
 };
 
+/// What reading keys and values from a cache that rounds them changes in predictions that count.
+struct RoundingChange {
+  double exact_loss = 0;    ///< loss of the same model unrounded, as Evaluation::loss
+  double divergence = 0;    ///< see row_divergence: mean, nats
+  double divergence99 = 0;  ///< its 99th percentile: at least 99 % of the predictions have no more
+  double same_choice = 0;   ///< share of predictions whose likeliest token stays
+  double largest_change = 0;         ///< of a logit
+  std::optional<Index> lost = {};    ///< answers that turn wrong; none if the corpus marks none
+  std::optional<Index> gained = {};  ///< answers that turn right
+
+  static void fields(auto& io, auto& s) {
+    io({}, "exact_loss", s.exact_loss, "kl_mean", s.divergence, "kl_p99", s.divergence99,
+       "first_choice_kept", s.same_choice, "largest_logit_change", s.largest_change);
+    io(Presence::known, "answers_lost", s.lost, "answers_gained", s.gained);
+  }
+};
+
 /// Losses and accuracies over a text, each target counted once.
 struct Evaluation {
   double loss = 0;       ///< nats per character that counts
@@ -64,6 +81,7 @@ struct Evaluation {
   /// Accuracy by direction, without directions that were not asked in; empty if the corpus has
   /// none.
   std::vector<AnswersIn> answers_by_direction;
+  std::optional<RoundingChange> change = {};  ///< with EvaluationOptions::rounding
   /// Loss by position in the window, from the first on, without empty ranges.
   std::vector<LossAt> loss_by_position;
   /// Mean losses of 16 equal stretches of the text, one after the other; none if one of them has no
@@ -110,11 +128,17 @@ std::string cut_stories_note(Index longest, Index context);
 
 /// -log softmax(row)[target], nats.
 double row_loss(std::span<const Real> row, std::int32_t target);
+/// Kullback-Leibler divergence of softmax(rounded) from softmax(exact), nats: sum over p_i of
+/// softmax(exact) of p_i log(p_i / q_i).
+double row_divergence(std::span<const Real> exact, std::span<const Real> rounded);
+/// Line of text, with its newline, on what rounding the cache changes.
+std::string change_line(const Evaluation& evaluation);
 
 /// Options of `evaluate`.
 struct EvaluationOptions {
   TextMarks marks = {};
-  /// Reads keys and values from a cache that rounds so; none: as they were computed.
+  /// Reads keys and values from a cache that rounds so, and compares with those as computed; none:
+  /// as they were computed.
   std::optional<CacheRounding> rounding = std::nullopt;
   bool attention_stats = false;  ///< measure the entropy of attention
   Ranks* ranks = nullptr;        ///< ranks that share the windows; null: this process alone

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/corpus.h"
@@ -88,6 +89,10 @@ void require_fast(Precision precision, std::string_view remedy);
 
 /// Settings of how a KV cache rounds, for commands that decode: `cache-dtype` and others.
 const SettingList& cache_settings();
+/// What a list of types of caches may have besides: see CacheRounding::kEach.
+inline constexpr std::string_view kEachHelp =
+    "each:int2 lists int2 in all layers and then with one layer at a time as computed: what that "
+    "gains is what the layer costs alone";
 /// Rounding from the values of `cache_settings`. Throws SettingError for those without effect.
 CacheRounding read_rounding(const Given& given);
 /// Settings that choose how an attention decodes: one for each attention that has several forms,

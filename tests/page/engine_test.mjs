@@ -196,16 +196,22 @@ const tests = {
     const files = engine.save(), saved = `${folder}/saved`;
     mkdirSync(saved);
     for (const { name, bytes } of files) writeFileSync(`${saved}/${name}`, bytes);
-    const expected = ["f32", "f16", "int8", "int4", "int3", "int2"].map((cache) => {
+    const expected = ["f32", "f16", "int8", "int4", "int2+layer1=f32", "int2"].map((cache) => {
       const { text, steps, cache: layers } = engine.call({ ...question, cache });
       const sample = headcount("sample", "--from", saved, "--prompt", question.prompt, "--tokens",
         "20", "--temperature", "0", "--cache-dtype", cache);
       assert.ok(sample.includes(text), `${cache}: ${sample} without ${text}`);
       assert.equal(drawnBytes(layers, 64),
         countedBytes("mla", "--layers", "1", "--cache-dtype", cache), cache);
-      return steps.at(-1).probabilities;
+      for (const { divergence } of steps)
+        assert.equal(cache === "f32", divergence === undefined, `${cache}: ${divergence}`);
+      return { probabilities: steps.at(-1).probabilities,
+        most: Math.max(...steps.map(({ divergence }) => divergence)) };
     });
-    assert.notDeepEqual(expected.at(-1), expected[0]); // two bits are not as good as 32
+    assert.ok(expected[4].most < 1e-9 && expected[1].most < expected[3].most &&
+      expected[3].most < expected[5].most, JSON.stringify(expected));
+    const [exact, two] = [expected[0], expected.at(-1)].map(({ probabilities }) => probabilities);
+    assert.notDeepEqual(two, exact); // two bits are not as good as 32
     const again = load(wasm);
     again.open(files);
     assert.deepEqual(again.call(question), answer);

@@ -7,6 +7,8 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <numbers>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -20,8 +22,8 @@ namespace headcount {
 namespace {
 
 // A model whose predictions differ much from one token to another.
-LanguageModel decided_model(Index context = kTinyContext) {
-  LanguageModel model = tiny_model(tiny_options({{"context", context}}));
+LanguageModel decided_model(Index context = kTinyContext, Index layers = 1) {
+  LanguageModel model = tiny_model(tiny_options({{"context", context}, {"layers", layers}}));
   for (Real& x : model.parameters().all_values()) x *= 3;
   return model;
 }
@@ -30,11 +32,13 @@ struct Prediction {
   Index target, position;  // of the target in the text, and of the prediction in its window
   double loss;
   bool right;
+  std::vector<Real> logits;
 };
 
-// Predictions of all tokens but the first, window by window.
+// Predictions of all tokens but the first, window by window; through a cache token by token.
 std::vector<Prediction> predictions(const LanguageModel& model, std::span<const std::int32_t> text,
-                                    const std::vector<Index>& starts) {
+                                    const std::vector<Index>& starts,
+                                    const std::optional<CacheRounding>& rounding = std::nullopt) {
   std::vector<Prediction> all;
   const Index last = std::ssize(text) - 1, width = model.vocabulary();
   for (Index begin = 0, end = 0; begin < last; begin = end) {
@@ -42,13 +46,19 @@ std::vector<Prediction> predictions(const LanguageModel& model, std::span<const 
     for (const Index start : starts) end = start > begin ? std::min(end, start) : end;
     Tape tape(model.parameters());
     const Var logits = model.logits(tape, text.subspan(begin, end - begin), 1);
+    std::optional<Decoder> decoder;
+    if (rounding) decoder.emplace(model, DecodeOptions{.rounding = *rounding});
     for (Index t = 0; t < end - begin; ++t) {
-      const auto row = logits.value().subspan(t * width, width);
+      const auto row = decoder ? decoder->feed(text.subspan(begin + t, 1))
+                               : logits.value().subspan(t * width, width);
       const Real right = row[text[begin + t + 1]];
       double sum = 0;
       for (const Real x : row) sum += std::exp(static_cast<double>(x));
-      all.push_back({begin + t + 1, t, std::log(sum) - static_cast<double>(right),
-                     *std::ranges::max_element(row) == right});
+      all.push_back({begin + t + 1,
+                     t,
+                     std::log(sum) - static_cast<double>(right),
+                     *std::ranges::max_element(row) == right,
+                     {row.begin(), row.end()}});
     }
   }
   return all;
@@ -126,6 +136,85 @@ TEST(EvaluationOfAText, IsOfEachPredictionOnce) {
     }
   }
   EXPECT_FALSE(evaluate(decided_model(), tiny_tokens(23)).answer_accuracy.has_value());
+}
+
+// log(softmax(logits)).
+std::vector<double> log_chances(const std::vector<Real>& logits) {
+  std::vector<double> all(logits.begin(), logits.end());
+  double sum = 0;
+  for (const double x : all) sum += std::exp(x);
+  for (double& x : all) x -= std::log(sum);
+  return all;
+}
+
+TEST(RoundedEvaluation, SetsEachPredictionAgainstTheUnroundedOne) {
+  const Tokens text = tiny_tokens(212);
+  Tokens distances(text.size(), 0);
+  for (std::size_t i = 0; i < text.size(); i += 3) distances[i] = 1;
+  Index all_lost = 0, all_gained = 0;
+  for (const auto& [context, starts, only_answers] :
+       {std::tuple{5, std::vector<Index>(), false}, {5, {0, 8, 90}, true}, {100, {}, false}}) {
+    const LanguageModel model = decided_model(context, 2);
+    for (const std::string cache : {"int2", "int1+layer1=f32"}) {
+      const auto rounding = CacheRounding::parse(cache);
+      const std::vector<Prediction> exact = predictions(model, text, starts),
+                                    rounded = predictions(model, text, starts, rounding);
+      Mean loss, before, kept;
+      double largest = 0;
+      std::vector<double> divergences;
+      Index lost = 0, gained = 0;
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        const bool is_answer = distances[exact[i].target] > 0;
+        if (only_answers && !is_answer) continue;
+        const std::vector<double> p = log_chances(exact[i].logits),
+                                  q = log_chances(rounded[i].logits);
+        double divergence = 0;
+        for (std::size_t k = 0; k < p.size(); ++k) {
+          divergence += std::exp(p[k]) * (p[k] - q[k]);
+          const Real change = exact[i].logits[k] - rounded[i].logits[k];
+          largest = std::max(largest, std::abs(static_cast<double>(change)));
+        }
+        divergences.push_back(divergence);
+        loss.add(rounded[i].loss);
+        before.add(exact[i].loss);
+        kept.add(std::ranges::max_element(p) - p.begin() ==
+                 std::ranges::max_element(q) - q.begin());
+        lost += is_answer && exact[i].right && !rounded[i].right;
+        gained += is_answer && !exact[i].right && rounded[i].right;
+      }
+      std::ranges::sort(divergences);
+      const TextMarks marks = {
+          .distances = distances, .starts = starts, .only_answers = only_answers};
+      const Evaluation result = evaluate(model, text, {.marks = marks, .rounding = rounding});
+      const RoundingChange change = result.change.value();
+      EXPECT_NEAR(result.loss, loss.value(), 1e-5);
+      EXPECT_NEAR(change.exact_loss, before.value(), 1e-6);
+      Mean divergence;
+      for (const double one : divergences) divergence.add(one);
+      EXPECT_NEAR(change.divergence, divergence.value(), 1e-5);
+      EXPECT_GT(change.divergence, cache == "int2" ? 1e-3 : 0) << cache;
+      const auto rank = static_cast<std::size_t>(std::ceil(0.99 * std::ssize(divergences)));
+      EXPECT_NEAR(change.divergence99, divergences[rank - 1], 1e-4);
+      EXPECT_DOUBLE_EQ(change.same_choice, kept.value());
+      EXPECT_NEAR(change.largest_change, largest, 1e-4);
+      EXPECT_EQ(std::pair(change.lost.value(), change.gained.value()), std::pair(lost, gained));
+      all_lost += lost;
+      all_gained += gained;
+    }
+  }
+  EXPECT_GT(std::min(all_lost, all_gained), 0) << "answers flip both ways";
+  EXPECT_FALSE(evaluate(decided_model(), text).change.has_value());
+  EXPECT_FALSE(evaluate(decided_model(), text, {.rounding = CacheType::int2}).change->lost);
+}
+
+// p = (1/2, 1/4, 1/4), q = (1/4, 1/4, 1/2): log(2) / 2 + 0 - log(2) / 4.
+TEST(RowDivergence, OfThreeTokensIsThatByHand) {
+  const Real two = std::log(Real{2});
+  const std::array<Real, 3> p = {two, 0, 0}, q = {-1, -1, two - 1};
+  EXPECT_NEAR(row_divergence(p, q), std::numbers::ln2 / 4, 1e-7);
+  EXPECT_EQ(row_divergence(p, p), 0);
+  const std::array<Real, 3> even = {100, 100, 100};  // 3/2 of the second half of p
+  EXPECT_NEAR(row_divergence(p, even), std::log(3) - 1.5 * std::numbers::ln2, 1e-7);
 }
 
 TEST(EvaluationOfAText, RefusesNumbersThatAreNotFinite) {

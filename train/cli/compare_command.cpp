@@ -43,9 +43,14 @@ SettingList rounding_settings() {
     if (setting.name == "cache-dtype") {
       setting.help =
           "after training, evaluate each run through KV caches of these types, separated by "
-          "commas, such as f32,int8,int4,k=int4+v=int2, where + joins types of parts of one cache";
+          "commas, such as f32,int8,int4,k=int4+v=int2,int4+layer1=bf16, where + joins types of "
+          "parts and of layers of one cache; " +
+          std::string(kEachHelp);
       setting.takes = Text{[](std::string_view list) {
-        for (const std::string_view type : split_text(list, ',')) CacheRounding::parse(type);
+        for (std::string_view type : split_text(list, ',')) {
+          CacheRounding::take_each(type);
+          CacheRounding::parse(type);
+        }
         return std::string(list);
       }};
       setting.standard = {};
@@ -189,7 +194,7 @@ ComparisonOptions read_comparison_options(const Given& given, const Given& commo
   options.match = Match::parse(given.text("match"));
   if (given.has("sweep")) options.sweep = Sweep::parse(given.text("sweep"));
   options.passage = given.whole("sample");
-  options.roundings = read_roundings(given);
+  options.roundings = read_roundings(given, common.whole("layers"));
   options.rounded_characters = given.whole("cache-characters");
   if (given.has("cache-characters") && options.roundings.empty())
     throw SettingError("`cache-characters` goes with `cache-dtype`");

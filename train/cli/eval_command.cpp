@@ -13,6 +13,7 @@
 #include "models/decoder.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
+#include "train/compare/rounded.h"
 #include "train/evaluation.h"
 #include "train/run/provenance.h"
 #include "train/show/fields.h"
@@ -86,8 +87,24 @@ std::string what_is_evaluated(LanguageModel& model, const Corpus& text) {
          sha256_hex(bytes(std::span(text.validation.tokens)));
 }
 
+// Settings of caches, of which the type may be a list.
+SettingList eval_cache_settings() {
+  SettingList all = cache_settings();
+  for (Setting& setting : all) {
+    if (setting.name != "cache-dtype") continue;
+    setting.help += "; " + std::string(kEachHelp);
+    setting.takes = Text{[](std::string_view text) {
+      std::string_view types = text;
+      CacheRounding::take_each(types);
+      CacheRounding::parse(types);
+      return std::string(text);
+    }};
+  }
+  return all;
+}
+
 SettingList eval_settings() {
-  return settings_in(Scope::evaluation, together({cache_settings(),
+  return settings_in(Scope::evaluation, together({eval_cache_settings(),
                                                   {precision_setting(),
                                                    {"window",
                                                     "sliding window: latest tokens that each token "
@@ -124,9 +141,10 @@ LoadedRun load_run_with_window(const Call& call, const Given& given) {
   return run;
 }
 
-// Prints the result; `change` is what the cache's type changed of the loss, if it was rounded.
+// Prints the result; `each` has a run through that cache and those with one layer at a time as
+// computed, or none.
 int print(const Call& call, const Given& given, const Evaluation& result, const Corpus& text,
-          const ModelPlan& plan, std::optional<double> change) {
+          const ModelPlan& plan, const VariantResult& each) {
   const CacheRounding rounding = read_rounding(given);
   const std::string unit = text.unit();
   const double bits = result.loss / std::numbers::ln2;
@@ -141,10 +159,12 @@ int print(const Call& call, const Given& given, const Evaluation& result, const 
       {"precision", given.text("precision")},
       {"window", windows(plan)},
       {"loss_by_position", json_of(result.loss_by_position)}};
+  std::optional<double> change;
+  if (result.change) change = result.loss - result.change->exact_loss;
   FieldWriter{json}(Presence::known, "answer_accuracy", result.answer_accuracy,
                     "answers_by_direction", result.answers_by_direction, "answer_baselines",
                     text.baselines, "attention_entropy", result.attention_entropy, "loss_change",
-                    change);
+                    change, "change", result.change);
   const Index longest = std::min(plan->context, std::ssize(text.validation.tokens) - 1);  // window
   std::string lines = printable(text.name) + ": " + counted(result.characters, unit) +
                       formatted("\nloss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n",
@@ -154,16 +174,24 @@ int print(const Call& call, const Given& given, const Evaluation& result, const 
                       note_line(cut_stories_note(text.longest_story, plan->context));
   if (result.attention_entropy)
     lines += formatted("entropy of attention %.3f nats\n", *result.attention_entropy);
-  if (change)
-    lines += formatted("the cache's type changes the loss by %+.6f\n", *change) +
-             cache_bytes_text(plan, rounding) + "\n";
-  return print_result(call.format, json, json, lines);
+  lines += change_line(result);
+  if (result.change) lines += cache_bytes_text(plan, rounding) + "\n";
+  if (each.runs.empty()) return print_result(call.format, json, json, lines);
+  ComparisonResult alone;
+  alone.variants.push_back(each);
+  json["each_layer_exact"] = json_of(each.runs.front().rounded);
+  lines += "\n" + rounded_table(alone, call.format);
+  return print_result(call.format, json, json["each_layer_exact"], lines);
 }
 
 int eval_command(const Call& call) {
   const CommandLine& line = call.line;
   Ranks& ranks = call.ranks;
-  const Given given = flags_given(call);
+  Given given = flags_given(call);
+  const std::string given_types = given.text("cache-dtype");
+  std::string_view types = given_types;
+  const bool is_each = CacheRounding::take_each(types);
+  if (is_each) given.put("cache-dtype", std::string(types));
   const CacheRounding rounding = read_rounding(given);
   if (line.has("logits")) check_logits_file(line.get("logits"));
 
@@ -179,15 +207,23 @@ int eval_command(const Call& call) {
   EvaluationOptions options = {.marks = text.marks(text.validation),
                                .attention_stats = line.has("attention-stats"),
                                .ranks = &ranks};
-  Evaluation result = evaluate(*run.model, text.validation.tokens, options);
-  std::optional<double> change;  // of the loss, by the cache's type
-  if (rounding.rounds()) {
-    options.rounding = rounding;
-    const double exact = result.loss;
-    result = evaluate(*run.model, text.validation.tokens, options);
-    change = result.loss - exact;
+  if (rounding.rounds()) options.rounding = rounding;
+  const ModelPlan& plan = run.model->plan();
+  const std::span<const std::int32_t> tokens = text.validation.tokens;
+  const Evaluation result = evaluate(*run.model, tokens, options);
+  VariantResult each;
+  each.spec = plan->attention;
+  std::vector<CacheRounding> roundings;
+  if (is_each) {
+    each.runs.emplace_back();
+    roundings = rounding.each_exact(plan->layers);
+    roundings.insert(roundings.begin(), rounding);
   }
-  return print(call, given, result, text, run.model->plan(), change);
+  for (const CacheRounding& one : roundings) {
+    each.runs.front().rounded.push_back(rounded_run(*run.model, one, tokens, options));
+    each.rounded.push_back({rounding_name(one), kv_cache_bytes_per_token(plan, one)});
+  }
+  return print(call, given, result, text, plan, each);
 }
 
 }  // namespace

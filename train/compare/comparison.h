@@ -88,10 +88,11 @@ struct RoundedRun {
   Index characters = 0;  ///< that were evaluated, from the begin of the validation part
   std::optional<double> validation_loss = {};  ///< none if numbers overflow the cache
   std::optional<double> answer_accuracy = {};
+  std::optional<RoundingChange> change = {};  ///< from the same weights unrounded
 
   static void fields(auto& io, auto& s) {
     io({}, "cache", s.cache, "characters", s.characters, "val_loss", s.validation_loss);
-    io(Presence::known, "answer_accuracy", s.answer_accuracy);
+    io(Presence::known, "answer_accuracy", s.answer_accuracy, "change", s.change);
   }
 };
 

@@ -190,7 +190,7 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
     add("learned: " + learned_text(result));
   if (result.baseline_loss)
     add(formatted("loss by %s: %.4f nats", baseline_name(result).c_str(), *result.baseline_loss));
-  if (const std::string rounded = rounded_table(result, format); !rounded.empty())
+  if (const std::string rounded = rounded_table(result, format, width); !rounded.empty())
     text += '\n' + rounded + '\n';
   if (const auto sweep = sweep_columns(result); !sweep.empty())
     text += text_table(sweep, result.variants, format);

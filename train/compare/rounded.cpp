@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -33,33 +35,18 @@ bool fits(const ModelPlan& model, const CacheRounding& rounding) {
   }
 }
 
-// Evaluates `model` on `text` through a cache that rounds.
-RoundedRun evaluated(const LanguageModel& model, const CacheRounding& rounding,
-                     const Corpus& corpus, const TextPart& text) {
-  if (interrupted()) throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
-  RoundedRun run{.cache = rounding_name(rounding), .characters = std::ssize(text.tokens)};
-  try {
-    const Evaluation result =
-        evaluate(model, text.tokens, {.marks = corpus.marks(text), .rounding = rounding});
-    run.validation_loss = result.loss;
-    run.answer_accuracy = result.answer_accuracy;
-  } catch (const NonFiniteError&) {  // its numbers overflow the cache
-  }
-  return run;
-}
-
 // A row of the table.
 struct RoundedRow {
   const VariantResult& variant;
   const RoundedCache& cache;
 
   // Mean over the runs of a figure.
-  std::optional<Estimate> mean(std::optional<double> (*figure)(const RoundedRun&)) const {
+  std::optional<Estimate> mean(const auto& figure) const {
     std::vector<double> values;
     for (const RunResult& run : variant.runs) {
       const auto through = std::ranges::find(run.rounded, cache.cache, &RoundedRun::cache);
       if (through == run.rounded.end()) continue;
-      if (const auto value = figure(*through)) values.push_back(*value);
+      if (const std::optional<double> value = figure(*through)) values.push_back(*value);
     }
     return values.empty() ? std::nullopt : std::optional(estimate(values));
   }
@@ -71,7 +58,7 @@ std::string mean_text(const std::optional<Estimate>& e, int decimals, double uni
 
 }  // namespace
 
-std::vector<CacheRounding> read_roundings(const Given& given) {
+std::vector<CacheRounding> read_roundings(const Given& given, Index layers) {
   std::vector<CacheRounding> all;
   if (!given.has("cache-dtype")) {
     for (const Setting& setting : cache_settings()) {
@@ -82,7 +69,8 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
   const std::string types = given.text("cache-dtype"), turns = given.text("cache-rotate");
   std::set<std::string> read;  // by one type or more
   std::set<std::string> caches;
-  for (const std::string_view type : split_text(types, ',')) {
+  for (std::string_view type : split_text(types, ',')) {
+    const bool each = CacheRounding::take_each(type);
     for (const std::string_view turn : split_text(turns, ',')) {
       Given one(cache_settings());
       one.put("cache-dtype", std::string(type));
@@ -98,11 +86,15 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
       take("cache-group", rounding.any_type(scaled));
       take("cache-levels", rounding.any_type(&CacheTypeRow::has_levels));
       take("cache-recent", rounding.any_type(rounds));
-      all.push_back(read_rounding(one));
-      CacheRounding sorted = all.back();
-      std::ranges::sort(sorted.parts);
-      if (!caches.insert(rounding_name(sorted)).second)
-        throw SettingError("`cache-dtype` has the cache {} twice; name each once", type);
+      std::vector<CacheRounding> list = {read_rounding(one)};
+      if (each) std::ranges::copy(list.front().each_exact(layers), std::back_inserter(list));
+      for (CacheRounding& next : list) {
+        all.push_back(next);
+        std::ranges::sort(next.parts);
+        if (!caches.insert(rounding_name(next)).second)
+          throw SettingError("`cache-dtype` has the cache {} twice; name each once",
+                             all.back().text());
+      }
     }
   }
   for (const char* const name : {"cache-group", "cache-levels", "cache-recent"}) {
@@ -110,6 +102,21 @@ std::vector<CacheRounding> read_roundings(const Given& given) {
       throw SettingError("`{}` has no effect with `cache-dtype` {}; leave it out", name, types);
   }
   return all;
+}
+
+RoundedRun rounded_run(const LanguageModel& model, const CacheRounding& rounding,
+                       std::span<const std::int32_t> tokens, EvaluationOptions options) {
+  if (interrupted()) throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
+  RoundedRun run{.cache = rounding_name(rounding), .characters = std::ssize(tokens)};
+  options.rounding = rounding;
+  try {
+    const Evaluation result = evaluate(model, tokens, options);
+    run.validation_loss = result.loss;
+    run.answer_accuracy = result.answer_accuracy;
+    run.change = result.change;
+  } catch (const NonFiniteError&) {  // its numbers overflow the cache
+  }
+  return run;
 }
 
 std::string rounding_name(const CacheRounding& rounding) {
@@ -149,7 +156,8 @@ void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roun
     };
     auto found = std::ranges::find_if(saved.rounded, is_it);
     if (found == saved.rounded.end()) {
-      saved.rounded.push_back(evaluated(*loaded.model, rounding, corpus, text));
+      saved.rounded.push_back(
+          rounded_run(*loaded.model, rounding, text.tokens, {.marks = corpus.marks(text)}));
       found = std::prev(saved.rounded.end());
       record.result["rounded"] = json_of(saved.rounded);
       write_run_record(run.folder, record);
@@ -162,24 +170,41 @@ void evaluate_rounded(const RunPlan& run, const std::vector<CacheRounding>& roun
   }
 }
 
-std::string rounded_table(const ComparisonResult& result, Format format) {
+std::string rounded_table(const ComparisonResult& result, Format format, std::size_t width) {
   std::vector<RoundedRow> rows;
   for (const VariantResult& variant : result.variants) {
     for (const RoundedCache& cache : variant.rounded) rows.push_back({variant, cache});
   }
   if (rows.empty()) return "";
   using Row = const RoundedRow&;
-  const auto loss = [](const RoundedRun& run) { return run.validation_loss; };
-  const auto answers = [](const RoundedRun& run) { return run.answer_accuracy; };
   std::vector<Column<RoundedRow>> columns = {
       {"attention", "", [](Row row) { return row.variant.spec; }, {}, true},
       {"cache", "", [](Row row) { return row.cache.cache; }, {}, true},
-      {"KV B/token", "", [](Row row) { return tenths_text(row.cache.cache_bytes_per_token); }, {}},
-      {"loss", "", [=](Row row) { return mean_text(row.mean(loss), 4, 1); }, {}}};
-  if (rows.front().mean(answers))
+      {"KV B/token", "", [](Row row) { return tenths_text(row.cache.cache_bytes_per_token); }, {}}};
+  // A figure that some run has, with its number of decimals and its unit.
+  const auto add = [&](const char* heading, const char* key, int decimals, double unit,
+                       const auto& figure) {
+    if (std::ranges::none_of(rows, [&](Row row) { return row.mean(figure).has_value(); })) return;
     columns.push_back(
-        {"answers, %", "", [=](Row row) { return mean_text(row.mean(answers), 1, 100); }, {}});
-  return text_table(columns, rows, format);
+        {heading, key, [=](Row row) { return mean_text(row.mean(figure), decimals, unit); }, {}});
+  };
+  const auto change = [](auto RoundingChange::*member) {
+    return [=](const RoundedRun& run) {
+      return run.change ? std::optional<double>((*run.change).*member) : std::nullopt;
+    };
+  };
+  add("loss", "", 4, 1, std::mem_fn(&RoundedRun::validation_loss));
+  add("answers, %", "", 1, 100, std::mem_fn(&RoundedRun::answer_accuracy));
+  add("KL, nats", "kl_mean", 4, 1, change(&RoundingChange::divergence));
+  add("KL, 99th\npercentile", "kl_p99", 4, 1, change(&RoundingChange::divergence99));
+  add("first choice\nstays, %", "first_choice_kept", 1, 100, change(&RoundingChange::same_choice));
+  add("largest change\nof a logit", "largest_logit_change", 3, 1,
+      change(&RoundingChange::largest_change));
+  add("answers\nlost", "answers_lost", 1, 1, change(&RoundingChange::lost));
+  add("answers\ngained", "answers_gained", 1, 1, change(&RoundingChange::gained));
+  return text_table(columns, rows, format, width,
+                    {"largest_logit_change", "kl_p99", "answers_gained", "answers_lost",
+                     "first_choice_kept", "kl_mean"});
 }
 
 }  // namespace headcount

@@ -25,8 +25,9 @@ const kSliders = [
     values: [1, 5, 10, 20, 40, 60, 120, 240] },
   { name: "temperature", label: "temperature", values: [0, 0.3, 0.5, 0.8, 1, 1.2],
     help: "0 takes the likeliest character; more leaves more to chance" },
-  { name: "cache", label: "cache type", values: ["f32", "f16", "int8", "int4", "int3", "int2"],
-    help: "bits of a number in the cache that answers are read from" },
+  { name: "cache", label: "cache type", values: ["f32", "f16", "int8", "int4", "int3", "int2",
+    "int2+layer1=f32"], help: "bits of a number in the cache that answers are read from; in the " +
+    "last one the first layer is as computed" },
 ];
 const kChips = 6; // questions that are offered at once
 const kTries = 1000; // questions among which one is sought on which the models differ

@@ -5,7 +5,7 @@ import { kWeightShades, shadedText, shadeOf } from "../view/passage.js";
 import { drawnCache } from "./caches.js";
 import { markBefore } from "./controls.js";
 import { elementOf, h, setText } from "./dom.js";
-import { percentText, plural, shownCharacter, visible } from "../view/format.js";
+import { numberText, percentText, plural, shownCharacter, visible } from "../view/format.js";
 import { piecesIn } from "./texts.js";
 
 const kChances = 5; // characters with their probabilities
@@ -172,7 +172,9 @@ export class Look {
     const written = this.characterAt(at);
     this.chances.replaceChildren(
       h("caption", {}, at < this.prompt.length ? `expected before “${shownCharacter(written)}”`
-        : "probabilities of the next character"),
+        : "probabilities of the next character",
+      step.divergence === undefined ? "" : `, ${numberText(step.divergence, 4)} nats of KL ` +
+        "divergence from those of an unrounded cache"),
       ...step.probabilities.slice(0, kChances).map(({ character, p }) =>
         h("tr", { class: character === written ? "chosen" : "" },
           h("th", { scope: "row" }, shownCharacter(character)),

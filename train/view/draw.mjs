@@ -3,15 +3,15 @@
 // A table stands below the line <!-- table: NAME -->, up to an empty line. With --check it writes
 // nothing, and ends with 1 if a file differs from what it would write.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { bitsByBytes, equalBytesTable, roundingTable } from "./bits.js";
+import { bitsByBytes } from "./bits.js";
 import { costsOfLosses } from "./charts.js";
 import { demoPicture } from "./demo_picture.js";
 import { lookupPicture } from "./lookup_picture.js";
 import { cellTable, comparisonTable, controlTable, endTable, exposureTable, headTable }
   from "./lookup_study.js";
 import { withStyle } from "./picture_file.mjs";
-import { answerTable, lossTable, pairTable, positionTable, stepsTable, studySection,
-  sweepTable } from "./tables.js";
+import { answerTable, equalBytesTable, lossTable, pairTable, positionTable,
+  roundingTable, stepsTable, studySection, sweepTable } from "./tables.js";
 
 const folder = new URL("../../", import.meta.url), kResults = "tests/bench/results/";
 const read = (file) => readFileSync(new URL(file, folder), "utf8");
@@ -19,7 +19,7 @@ const results = (name) => JSON.parse(read(`${kResults}${name}.json`));
 
 // Picture, function of results, results.
 const kPictures = [
-  ["train/compare/bits.svg", (r) => bitsByBytes(r, 1.8), "bits_text"],
+  ["train/compare/bits.svg", (r) => bitsByBytes(r, { most: 1.8 }), "bits_text"],
   ["train/compare/costs.svg", (r) => costsOfLosses(r, 0.05, ["latent-bias4x2", "mqax8"]),
     "shakespeare_heads"],
   ["train/compare/demo.svg", (r) => demoPicture(r, results("lookups")), "recall"],

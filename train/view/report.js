@@ -1,6 +1,7 @@
 // What a report shows beside the verdict and the tables, which stand in the page as text: charts,
 // passages as the attentions read them, settings, and how to repeat it. Made from the JSON inside
 // the page.
+import { bitsCharts } from "./bits.js";
 import { answersAxis, chartsOf, firstDrawn, leftOut, lossAxis } from "./charts.js";
 import { costCharts } from "./cost.js";
 import { durationText, listText, mean, numberText, plural, signedText,
@@ -107,7 +108,8 @@ function tryLink(r) {
 
 // Parts of a comparison's section: beside its verdict, and below its table.
 export function comparisonParts(r, canTry = false) {
-  const charts = chartsOf(r), readers = r.passage ? r.variants.filter((v) => v.reading) : [];
+  const charts = [...chartsOf(r), ...bitsCharts(r)];
+  const readers = r.passage ? r.variants.filter((v) => v.reading) : [];
   const hours = r.machine_hours;
   return {
     beside: charts.slice(0, 2).map(figure).join("") + element("p", scopeText(r)) +

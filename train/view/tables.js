@@ -1,5 +1,7 @@
 // Tables of the Markdown files, from the results.json of comparisons. Rows are arrays of cells;
 // `markdown` makes lines of them.
+import { cacheFigure } from "./bits.js";
+import { byAnswers } from "./charts.js";
 import { mean, numberText, signedText, withInterval } from "./format.js";
 import { estimate, pooledHalves } from "./statistics.js";
 
@@ -114,6 +116,34 @@ export const sweepTable = (r) => markdown(["attention", ...r.variants[0].sweep.m
   `${r.sweep.split("=")[0]} ${value}`)], r.variants.map((v) => [code(v.spec), ...v.sweep.map(
   ({ loss, chosen }) => numberText(loss, r.verdict.metric === "steps" ? 0 : 4) +
     (chosen ? " *" : ""))]));
+
+// One cache [attention, cache] minus another one; "" where a cache is missing.
+function differenceText(r, one, than, by) {
+  const [first, second] = [one, than].map(([spec, name]) => ({ runs: variant(r, spec).runs.map(
+    (run) => ({ seed: run.seed, value: cacheFigure(r, run, name, by) })) }));
+  const known = paired(first, second, ({ value }) => value).filter(Number.isFinite);
+  const decimals = by !== "kl" && byAnswers(r) ? 1 : 4;
+  return known.length ? estimateText(estimate(known), signedText, decimals) : "";
+}
+
+// What rounding costs each attention: its runs through `caches` minus themselves unrounded.
+export const roundingTable = (r, caches, by) => markdown(
+  [by === "kl" ? "KL divergence, nats" : "attention", ...caches], r.variants
+    .filter(({ rounded }) => rounded?.length).map(({ spec }) => [`\`${spec}\``,
+      ...caches.map((name) => differenceText(r, [spec, name], [spec, "f32"], by))]));
+
+// KL divergences of one attention through caches minus those of others.
+export const divergenceTable = (r, spec, others, caches) => markdown(
+  ["KL divergence, nats", ...caches], others.map((other) => [`\`${spec}\` minus \`${other}\``,
+    ...caches.map((name) => differenceText(r, [spec, name], [other, name], "kl"))]));
+
+// Caches of about equal bytes: pairs of [attention, cache], each minus the second.
+export const equalBytesTable = (r, pairs) => markdown(["cache", "KV B/token", "minus",
+  "KV B/token", "difference"], pairs.map(([one, two]) => [
+  ...[one, two].flatMap(([spec, name]) => [`\`${spec}\` in ${name}`,
+    numberText(variant(r, spec).rounded.find(({ cache }) => cache === name)
+      .kv_cache_bytes_per_token)]),
+  differenceText(r, one, two)]));
 
 // Command of a comparison without the flags that change no result.
 const commandOf = (r) => r.command.replace(

@@ -63,7 +63,8 @@ TEST_F(EvalCommand, WithoutJsonPrintsASummary) {
   expect_parts(text("--from run"),
                {"text.txt, validation part", " characters", "loss ", " bits", "accuracy "});
   expect_parts(text("--from run --cache-dtype int8"),
-               {"changes the loss by", " bytes of KV cache in int8, "});
+               {"changes the loss by", "KL divergence from unrounded ",
+                "first choice stays 100.0 %", " bytes of KV cache in int8, "});
 }
 
 TEST_F(EvalCommand, TakesACheckpointWithATextOfItsOwn) {
@@ -172,7 +173,32 @@ TEST_F(EvalCommand, ReportsWhatTheCacheTypeChanges) {
     const double change = result.at("loss_change"), rounded = result.at("loss");
     EXPECT_EQ(change, rounded - trained_.at("val_loss").get<double>()) << type;
     EXPECT_TRUE(change != 0 && std::abs(change) < 0.01) << type << " " << change;
+    EXPECT_EQ(result.at("change").at("exact_loss"), trained_.at("val_loss"));
+    EXPECT_GT(result.at("change").at("kl_mean"), 0);
   }
+}
+
+// Each row is the evaluation of its types. The second layer shares: it costs nothing alone.
+TEST_F(EvalCommand, ListsTheModelWithOneLayerAtATimeAsComputed) {
+  train("three", "--attention mqa/share/mqa --layers 3");
+  const std::string line = "--from three --cache-rotate on --cache-dtype ";
+  const json result = object(line + "each:int2");
+  EXPECT_EQ(result.at("cache_dtype"), "int2");
+  const json& rows = result.at("each_layer_exact");
+  ASSERT_EQ(rows.size(), 4u);
+  std::vector<std::string> types;
+  for (const json& row : rows) {
+    const std::string name = row.at("cache");
+    types.push_back(name.substr(0, name.find(' ')));
+    const json alone = object(line + types.back());
+    EXPECT_EQ(row.at("val_loss"), alone.at("loss"));
+    EXPECT_EQ(row.at("change"), alone.at("change"));
+  }
+  EXPECT_EQ(types, (std::vector<std::string>{"int2", "int2+layer1=f32", "int2+layer2=f32",
+                                             "int2+layer3=f32"}));
+  EXPECT_EQ(rows[2].at("change"), rows[0].at("change"));
+  // k and v of 8 numbers in one layer of two.
+  expect_parts(text("--from three --cache-dtype each:int2"), {"  int2+layer3=f32          72  "});
 }
 
 TEST_F(EvalCommand, ReplacesTheWindowsOfAllLayersAndNothingElse) {

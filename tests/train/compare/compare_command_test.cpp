@@ -47,19 +47,22 @@ TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
 TEST(CompareCommand, EvaluatesEachRunThroughRoundedCaches) {
   const ComparisonFolder folder;
   const std::string flags = "--attention gqa1,mla --quiet ";
-  const ProgramResult result =
-      folder.compared(flags + "--cache-dtype f32,int2,k=int4+v=int2 --cache-rotate off,on");
-  expect_parts(result.out, {"int2 rotated"});
+  const ProgramResult result = folder.compared(flags +
+                                               "--wide --cache-rotate off,on --cache-dtype "
+                                               "f32,int2,k=int4+v=int2,each:int4");
+  expect_parts(result.out, {"int2 rotated", "KL, nats", "percentile"});
   const json variants = folder.results()["variants"];
-  EXPECT_EQ(variants[1]["rounded"].size(), 4u);
+  EXPECT_EQ(variants[1]["rounded"].size(), 8u);
+  EXPECT_EQ(variants[1]["rounded"][5]["cache"], "int4+layer1=f32");
   for (const json& run : variants[0]["runs"])
     EXPECT_NEAR(run["rounded"][0]["val_loss"], run["val_loss"].get<double>(), 1e-5);
   const json& rounded = variants[0]["rounded"][3];
   EXPECT_EQ(rounded["cache"], "int2 rotated");
   EXPECT_EQ(rounded["kv_cache_bytes_per_token"], 2 * (2 + 2));  // k and v of 8 numbers, scales
-  EXPECT_EQ(
-      folder.object("eval --from c/runs/gqa1/seed-2 --cache-dtype int2 --cache-rotate on")["loss"],
-      variants[0]["runs"][1]["rounded"][3]["val_loss"]);
+  const json alone =
+      folder.object("eval --from c/runs/gqa1/seed-2 --cache-dtype int2 --cache-rotate on");
+  EXPECT_EQ(alone["loss"], variants[0]["runs"][1]["rounded"][3]["val_loss"]);
+  EXPECT_EQ(alone["change"], variants[0]["runs"][1]["rounded"][3]["change"]);
   // A text's begin is enough for the question, and an evaluation is made once.
   const std::string some = flags + "--cache-dtype int2 --cache-characters ";
   expect_parts(folder.compared(some + "30").out, {"on the first 30 characters"});
@@ -299,6 +302,8 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--cache-characters 30", "--cache-characters goes with --cache-dtype"},
       {"--cache-dtype int2 --cache-characters 16", "--cache-characters"},
       {"--attention mla --cache-dtype q=int4", "does not keep"},
+      {"--cache-dtype int4+layer2=bf16", "--cache-dtype names layer 2, the model has 1"},
+      {"--cache-dtype each:int2,int2", "--cache-dtype has the cache int2 twice"},
       {"--cache-dtype int8,int4,int8", "--cache-dtype has the cache int8 twice"},
       {"--cache-dtype k=int4+v=int2,v=int2+k=int4", "has the cache v=int2+k=int4 twice"},
   };

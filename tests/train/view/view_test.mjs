@@ -113,7 +113,8 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
 
 // Seeds whose numbers overflow a cache have no part in what it costs.
 {
-  const study = kept("bits_text"), table = () => bits.roundingTable(study, ["int2"]).split("\n")[2];
+  const study = kept("bits_text");
+  const table = () => tables.roundingTable(study, ["int2"]).split("\n")[2];
   const through = study.variants[0].runs.map((run) =>
     run.rounded.find(({ cache }) => cache === "int2"));
   through[0].val_loss = null;
@@ -121,6 +122,25 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   for (const each of through) each.val_loss = null;
   assert.equal(table(), "| `mha` |  |");
   for (const each of [study, kept("bits_recall")]) expectSound(bits.bitsByBytes(each).svg, "bits");
+  assert.equal(bits.bitsByBytes(study, { by: "kl" }), null);
+  const { below } = comparisonParts(study), title = "against bytes of KV cache, by heads and bits";
+  assert.ok(below.includes(`Loss ${title}`) && !below.includes("KL divergence"));
+}
+{
+  const study = kept("bits_recall"), kl = (cache) => cache.includes("rotated") ? 0.25 : 0.5;
+  for (const { runs } of study.variants)
+    for (const through of runs.flatMap(({ rounded }) => rounded))
+      through.change = { kl_mean: through.cache === "f32" ? 0 : kl(through.cache) };
+  const { svg, title } = bits.bitsByBytes(study, { by: "kl" });
+  expectSound(svg, "divergences");
+  assert.match(title, /^KL divergence/);
+  assert.match(svg, /mqa in int2: 0\.5000/);
+  assert.match(svg, /mqa in int2 rotated: 0\.2500/);
+  const caches = ["int2", "int2 rotated"];
+  assert.match(tables.roundingTable(study, caches, "kl"), /\| `mqa` \| \+0\.5000[^|]*\| \+0\.2500/);
+  assert.match(tables.divergenceTable(study, "mqa", ["mha"], caches),
+    /\| `mqa` minus `mha` \| 0\.0000/);
+  assert.ok(comparisonParts(study).below.includes("KL divergence from unrounded against bytes"));
 }
 
 // The lookup text: its picture, whose squares each share one line with the piece, and its

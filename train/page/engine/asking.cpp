@@ -6,6 +6,7 @@
 #include "models/decoder.h"
 #include "models/sampling.h"
 #include "models/tools/attention_map.h"
+#include "train/evaluation.h"
 #include "train/page/engine/replies.h"
 #include "train/show/cache_cost.h"
 
@@ -63,6 +64,7 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohman
   Json steps = Json::array();
   std::span<const std::int32_t> next = tokens;
   std::vector<std::int32_t> answer;
+  std::vector<std::vector<Real>> rounded;  // logits of each step, through a cache that rounds
   const Index wanted = request.contains("tokens") ? whole_number(request, "tokens") : 1;
   const Index count = std::min(wanted, context - given + 1);
   for (Index i = 0; i < count; ++i) {
@@ -72,12 +74,22 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohman
     steps.push_back({{"character", vocabulary.decode(next)},
                      {"probabilities", likeliest(logits, vocabulary)},
                      {"weights", nullptr}});
+    if (rounding.rounds()) rounded.emplace_back(logits.begin(), logits.end());
   }
   // The last character is not read any more.
   if (count > 1) tokens.insert(tokens.end(), answer.begin(), answer.end() - 1);
   const auto maps = attention_maps(model, tokens);
   for (Index i = 0; i < count; ++i)
     steps[static_cast<std::size_t>(i)]["weights"] = weights_at(maps, given - 1 + i);
+  if (rounding.rounds()) {
+    Tape tape(model.parameters());
+    const Var exact = model.logits(tape, tokens, 1);
+    for (std::size_t i = 0; i < rounded.size(); ++i) {
+      const std::size_t row = static_cast<std::size_t>(given) - 1 + i;
+      steps[i]["divergence"] =
+          row_divergence(exact.value().subspan(row * width, width), rounded[i]);
+    }
+  }
   return {{"text", vocabulary.decode(answer)},
           {"steps", steps},
           {"cache", cache_layers(cache_of(model.plan()), rounding)}};

@@ -20,9 +20,10 @@ Json text_json(const Corpus& corpus);
 
 /// Continues the "prompt" of `request`, UTF-8, by "tokens" characters at a "temperature" with a
 /// "cache", a value of `cache-dtype`, up to the model's context: {"text", "steps", "cache"}. A step
-/// has the likeliest characters and the attention weights of each head that has them, without
-/// rounding; "cache" has the layers. Throws SettingError, and DataError that names unknown
-/// characters or says that a prompt leaves no room for an answer.
+/// has the likeliest characters, the attention weights of each head that has them, without
+/// rounding, and, where the cache rounds, the "divergence" of its prediction from the unrounded
+/// one, see row_divergence; "cache" has the layers. Throws SettingError, and DataError that names
+/// unknown characters or says that a prompt leaves no room for an answer.
 Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohmann::json& request);
 
 /// What `compare` would say of the runs of a page: {"verdicts": [sentences]}, see verdict_clauses;
