@@ -38,11 +38,11 @@ export function bitsByBytes(r, { most = Infinity, by } = {}) {
     }
   }
   if (!series.length) return null;
-  const what = by === "kl" ? "KL divergence from unrounded" : answers ? "Right answers" : "Loss";
+  const what = by === "kl" ? "KL divergence" : answers ? "Right answers" : "Loss";
   const title = `${what} against bytes of KV cache, by heads and bits`;
   const caption = "A line is one attention; its marks are caches of 16, 8, 4, 3 and 2 bits, from " +
     "right to left. Bands are 95\u00a0% intervals over seeds. Rotated caches store rows times a " +
-    `Hadamard matrix.${beyond.length ? ` Beyond the picture: ${beyond.join(", ")}.` : ""}`;
+    `Hadamard matrix.${by === "kl" ? " Divergences are from the same models unrounded." : ""}${beyond.length ? ` Beyond the picture: ${beyond.join(", ")}.` : ""}`;
   return { title, caption, svg: chart({ kind: "lines", title, caption, series,
     xTitle: `KV cache per token at ${numberText(r.context)} tokens`,
     yTitle: answers ? "right answers, percent" : unitOf(r),

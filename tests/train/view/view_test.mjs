@@ -140,7 +140,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   assert.match(tables.roundingTable(study, caches, "kl"), /\| `mqa` \| \+0\.5000[^|]*\| \+0\.2500/);
   assert.match(tables.divergenceTable(study, "mqa", ["mha"], caches),
     /\| `mqa` minus `mha` \| 0\.0000/);
-  assert.ok(comparisonParts(study).below.includes("KL divergence from unrounded against bytes"));
+  assert.ok(comparisonParts(study).below.includes("KL divergence against bytes"));
 }
 
 // The lookup text: its picture, whose squares each share one line with the piece, and its
