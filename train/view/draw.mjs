@@ -10,7 +10,7 @@ import { lookupPicture } from "./lookup_picture.js";
 import { cellTable, comparisonTable, controlTable, endTable, exposureTable, headTable }
   from "./lookup_study.js";
 import { withStyle } from "./picture_file.mjs";
-import { answerTable, equalBytesTable, lossTable, pairTable, positionTable,
+import { answerTable, divergenceTable, equalBytesTable, lossTable, pairTable, positionTable,
   roundingTable, stepsTable, studySection, sweepTable } from "./tables.js";
 
 const folder = new URL("../../", import.meta.url), kResults = "tests/bench/results/";
@@ -50,6 +50,12 @@ const kRoundings = [["bf16", "int8", "int4", "int3", "int2"],
   ["k=bf16+v=int2", "k=int2+v=bf16", "latent=bf16+rope=int2", "latent=int2+rope=bf16"]]
   .map((caches) => (r) => roundingTable(r, caches));
 
+// What a key in few bits costs where query heads share it, and where they do not.
+const kKeys = ["k=int4", "k=int3", "k=int2"].flatMap((cache) => [cache, `${cache} rotated`]);
+const kShared = [kKeys, kKeys.map((cache) => cache.replace("k", "v"))].flatMap((caches) => [
+  (r) => roundingTable(r, caches, "kl"),
+  (r) => divergenceTable(r, "mqax16", ["mhax16", "gqa2x16", "mhax16:heads=1"], caches)]);
+
 // Studies: their files, in the order of their page, with their questions.
 const kStudies = [
   ["shakespeare_heads", "How many KV heads are enough?", [lossTable, positionTable]],
@@ -66,6 +72,8 @@ const kStudies = [
   ["shakespeare_rates2000", "Which suits them after 2000 steps?", [sweepTable]],
   ["bits_text", "Bits, heads or width?", [lossTable, ...kRoundings]],
   ["bits_recall", "Which bits does recall need?", [answerTable, ...kRoundings]],
+  ["keys_text", "Does a shared key suffer more from few bits?", [lossTable, ...kShared]],
+  ["keys_text_bias", "And with biases?", [lossTable, ...kShared]],
   ["mqar_bytes", "Which attention recalls 32 pairs in 2000 steps?", [answerTable]],
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["lookups", "How soon are lookups in six directions learned?", [stepsTable]],
