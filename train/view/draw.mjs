@@ -74,6 +74,7 @@ const kStudies = [
   ["bits_recall", "Which bits does recall need?", [answerTable, ...kRoundings]],
   ["keys_text", "Does a shared key suffer more from few bits?", [lossTable, ...kShared]],
   ["keys_text_bias", "And with biases?", [lossTable, ...kShared]],
+  ["keys_recall", "In recall?", [answerTable, (r) => roundingTable(r, kKeys), ...kShared]],
   ["mqar_bytes", "Which attention recalls 32 pairs in 2000 steps?", [answerTable]],
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["lookups", "How soon are lookups in six directions learned?", [stepsTable]],
