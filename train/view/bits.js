@@ -26,7 +26,8 @@ export function bitsByBytes(r, { most = Infinity, by } = {}) {
       const points = rounded.flatMap((cache) => {
         const bits = kCacheBits[cache.cache.replace(" rotated", "")];
         if (!bits || bits > 16 || cache.cache.endsWith(" rotated") !== (turn !== "")) return [];
-        const known = runs.map((run) => cacheFigure(r, run, cache.cache, by)).filter(Number.isFinite);
+        const known = runs.map((run) => cacheFigure(r, run, cache.cache, by))
+          .filter(Number.isFinite);
         if (!known.length) return [];
         const { mean: y, half } = estimate(known), x = cache.kv_cache_bytes_per_token;
         const hover = `${spec} in ${cache.cache}: ` +
@@ -42,7 +43,8 @@ export function bitsByBytes(r, { most = Infinity, by } = {}) {
   const title = `${what} against bytes of KV cache, by heads and bits`;
   const caption = "A line is one attention; its marks are caches of 16, 8, 4, 3 and 2 bits, from " +
     "right to left. Bands are 95\u00a0% intervals over seeds. Rotated caches store rows times a " +
-    `Hadamard matrix.${by === "kl" ? " Divergences are from the same models unrounded." : ""}${beyond.length ? ` Beyond the picture: ${beyond.join(", ")}.` : ""}`;
+    `Hadamard matrix.${by === "kl" ? " Divergences are from the same models unrounded." : ""}` +
+    (beyond.length ? ` Beyond the picture: ${beyond.join(", ")}.` : "");
   return { title, caption, svg: chart({ kind: "lines", title, caption, series,
     xTitle: `KV cache per token at ${numberText(r.context)} tokens`,
     yTitle: answers ? "right answers, percent" : unitOf(r),
