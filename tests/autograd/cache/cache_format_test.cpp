@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -118,7 +121,8 @@ TEST(CacheTypes, WithAnExponentHoldTheirNumbersAndRoundToTheNearest) {
         {CacheType::f16, 5, 10, Index{0x7c00}},
         {CacheType::bf16, 8, 7, Index{0x7f80}}}) {
     const Values numbers = numbers_of(exponent_bits, fraction_bits, count);
-    EXPECT_TRUE(stored(type, numbers) == numbers) << row_of(type).name;
+    for (const Values& all : {numbers, Values(numbers.rbegin(), numbers.rend())})
+      EXPECT_TRUE(stored(type, all) == all) << row_of(type).name;
     Values between, expected;
     for (std::size_t i = 0; i + 1 < numbers.size(); ++i) {
       const Real middle = numbers[i] / 2 + numbers[i + 1] / 2;
@@ -128,6 +132,11 @@ TEST(CacheTypes, WithAnExponentHoldTheirNumbersAndRoundToTheNearest) {
     }
     EXPECT_TRUE(stored(type, between) == expected) << row_of(type).name;
   }
+  Values with_nan(64, 448);
+  with_nan[40] = std::numeric_limits<Real>::quiet_NaN();
+  const Values read = stored(CacheType::fp8, with_nan);
+  EXPECT_TRUE(std::isnan(read[40]));
+  EXPECT_EQ(std::ranges::count(read, Real{448}), 63);
   EXPECT_EQ(numbers_of(4, 3, 127).back(), 448);
   EXPECT_EQ(numbers_of(5, 10, 0x7c00).back(), 65504);
 }
