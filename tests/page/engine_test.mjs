@@ -130,7 +130,7 @@ const tests = {
       ({ step: 9, loss: value, answers: value, diverged: value === null }),
     { baselines: { guesser: 0.25 } });
     assert.match(byAnswers({ mha, mqa: [128, [0.9, 0.9, 0.9, 0.9, null]], mfa: [64, five(null)] }),
-      /; mfa is not enough: 5 runs diverged, .*; mqa is open: .*\(4 of 5 .*, 1 run diverged$/);
+      /; mfa is not enough: 5 runs diverged, .*; mqa is undecided: .*\(4 of 5 .*, 1 run diverged$/);
     assert.match(byAnswers({ mha: [512, five(0.28)], mqa: mha }), /^nothing can be decided: /);
     const byLoss = (...more) =>
       judge({ mha: [512, five(1)], mqa: [128, more] }, (loss) => ({ loss }));
@@ -143,7 +143,7 @@ const tests = {
     assert.match(judge({ mha: [64, five(100)], mqa: [16, five(100)], mfa: [8, five(0)] },
       (learned) => ({ step: learned || 400, loss: 1, answers: 0.5, learned }),
       { baselines: { guesser: 0.1 }, steps: 400 }),
-    /^mqa is enough: 25 % .*, in 100 steps, .*; mfa does not learn in 400 steps/);
+    /^mqa is enough: 25 % .*, in 100 steps \(.*; mfa does not learn in 400 steps/);
   },
   "recall has questions, whose answers stand behind their keys"() {
     const engine = load(wasm), { settings } = engine.call({ do: "start",

@@ -165,7 +165,7 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
   const auto median_cost = [](Variant v) {
     return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
   };
-  const std::string heading = steps ? "more steps than " + than + ", %" : "points below " + than;
+  const std::string heading = steps ? "more than " + than + " by seed, %" : "points below " + than;
   columns.measured(heading, "cost_median", median_cost, 0, [=](Variant v) {
     const auto number = [&](double value) {
       return std::isfinite(value) ? signed_text(value, steps ? 0 : 1) : std::string("more");

@@ -58,24 +58,26 @@ struct Numbers {
     const std::string text = signed_text(e.mean, decimals());
     if (metric == Metric::loss) return text + half_width_text(e, decimals());
     if (metric == Metric::steps) return steps_text(variant, e.mean);
-    return text + " points lost " + seeds_below(variant);
+    return text + " points lost (" + seeds_below(variant) + ")";
   }
-  // "in 590 steps, +136 % (0 of 5 seeds below 25 %)".
+  // "in 590 steps (seed by seed +136 %, 0 of 5 below +25 %)": steps and shares are medians, and the
+  // median of ratios is not the ratio of medians.
   std::string steps_text(const VariantResult& variant, double more) const {
     std::vector<double> steps;
     for (const RunResult& run : variant.runs)
       steps.push_back(static_cast<double>(steps_taken(run)));
-    return formatted("in %.0f steps", median(steps)) +
-           (std::isfinite(more) ? ", " + signed_text(more, 0) + " %" : "") + " " +
-           seeds_below(variant);
+    const bool learns = std::isfinite(more);
+    return formatted("in %.0f steps (", median(steps)) +
+           (learns ? "seed by seed " + signed_text(more, 0) + " %, " : "") +
+           seeds_below(variant, learns ? "" : " seeds", "+", " %") + ")";
   }
-  // "(4 of 5 seeds below 5.0)".
-  std::string seeds_below(const VariantResult& variant) const {
+  // "4 of 5 seeds below 5.0".
+  std::string seeds_below(const VariantResult& variant, const char* seeds = " seeds",
+                          const char* before = "", const char* unit = "") const {
     const std::vector<double> costs = deciding_costs(variant, reference);
     const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < tolerance; });
-    return formatted("(%td of %td seeds below %s%s)", below, std::ssize(costs),
-                     number_text(tolerance, decimals()).c_str(),
-                     metric == Metric::steps ? " %" : "");
+    return formatted("%td of %td%s below %s%s%s", below, std::ssize(costs), seeds, before,
+                     number_text(tolerance, decimals()).c_str(), unit);
   }
   std::string limit() const { return formatted(" (tolerance %.*f)", decimals(), tolerance); }
   // After a cost: costs in answers name the tolerance already.
@@ -99,6 +101,10 @@ std::vector<const VariantResult*> judged(const ComparisonResult& result, Verdict
     std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
   return found;
 }
+
+constexpr std::string_view kCostsNothing =
+    "on this text nothing that was tried costs more than the tolerance; a control, such as mha@4, "
+    "shows whether anything does, and recall and lookup are texts that ask more";
 
 // Returns true if losses show that all attentions are enough, with no control among them: the text
 // may ask for nothing that a smaller cache lacks.
@@ -293,7 +299,7 @@ std::string sensitivity(const ComparisonResult& result) {
 }
 
 std::string verdict_word(Verdict verdict, Metric metric) {
-  if (verdict == Verdict::open) return "open";
+  if (verdict == Verdict::open) return "undecided";
   if (verdict == Verdict::enough) return "enough";
   return metric == Metric::steps ? "later" : "not enough";
 }
@@ -355,13 +361,29 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   add(enough, "too", "enough too");
   add(judged(result, Verdict::not_enough), none ? "not enough" : "not",
       verdict_word(Verdict::not_enough, numbers.metric));
-  add(judged(result, Verdict::open), "open", "open");
-  if (costs_nothing) {
-    parts.push_back(
-        "on this text nothing that was tried costs more than the tolerance; a control, such as "
-        "mha@4, shows whether anything does, and recall and lookup are texts that ask more");
-  }
+  add(judged(result, Verdict::open), "undecided", "undecided");
+  if (costs_nothing) parts.emplace_back(kCostsNothing);
   return parts;
+}
+
+std::vector<VerdictItem> verdict_items(const ComparisonResult& result) {
+  const VariantResult& than = reference(result);
+  const std::optional<double> limit = tolerance(result);
+  if (!limit || !result.undecided.empty()) return {};
+  const Numbers numbers{than, result.question.metric, *limit};
+  std::vector<VerdictItem> items;
+  for (const Verdict verdict : {Verdict::enough, Verdict::not_enough, Verdict::open}) {
+    for (const VariantResult* variant : judged(result, verdict)) {
+      const bool learns =
+          numbers.metric != Metric::steps || std::isfinite(middle_cost(*variant, numbers.metric));
+      items.push_back({verdict_word(verdict, numbers.metric),
+                       variant->label() + ": " + share_text(variant->cache_bytes_per_token, than) +
+                           " KV cache, " + (learns ? "" : "not learned ") +
+                           numbers.cost(*variant)});
+    }
+  }
+  if (all_are_enough(result)) items.push_back({"", std::string(kCostsNothing)});
+  return items;
 }
 
 }  // namespace headcount

@@ -22,8 +22,11 @@ bool is_judged(const ComparisonResult& result) {
 std::string meaning(Metric metric) {
   if (metric == Metric::loss)
     return "+- is the half width of a 95 % confidence interval over seeds.";
-  return std::string(metric == Metric::steps ? "Steps to learn" : "Points") +
-         " are medians, with the least and the most over seeds.";
+  return metric == Metric::steps
+             ? "Steps are medians, with the least and the most over seeds; \"by seed\" compares "
+               "runs "
+               "with the same random numbers, so its median is no ratio of those."
+             : "Points are medians, with the least and the most over seeds.";
 }
 
 // Assumptions of the verdicts, as a sentence.

@@ -97,9 +97,13 @@ std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t
 std::string wrapped(std::string_view line, std::size_t width) {
   std::string text;
   std::size_t column = 0;
-  for (const std::string_view word : split_text(line, ' ')) {
+  const std::vector<std::string_view> words = split_text(line, ' ');
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
     const std::size_t length = character_count(word);
-    const bool fits = width == 0 || column + 1 + length <= width;
+    const bool before_unit = i + 1 < words.size() && words[i + 1].starts_with('%');
+    const std::size_t needs = length + (before_unit ? 1 + words[i + 1].size() : 0);
+    const bool fits = width == 0 || word.starts_with('%') || column + 1 + needs <= width;
     if (!text.empty()) text += fits ? " " : "\n  ";
     column = (text.empty() ? 0 : fits ? column + 1 : 2) + length;
     text += word;

@@ -90,13 +90,13 @@ export function stepsTable(r, specs) {
     return shown(middle) + (least < greatest ? ` (${shown(least)} to ${shown(greatest)})` : "");
   };
   return markdown(["attention", bytesHeading(r), ...(r.sweep ? [r.sweep.split("=")[0]] : []),
-    "steps to learn", `more steps than ${r.verdict.reference}, %`, "verdict"],
+    "steps to learn", `more than ${r.verdict.reference} by seed, %`, "verdict"],
   variantsOf(r, specs).map((v) => [code(v.spec), bytes(v),
     ...(r.sweep ? [v.sweep.find(({ chosen }) => chosen).value] : []),
     text(v.steps_to_learn_median, v.runs.map((run) => run.learned_at), String,
       `> ${r.steps}`),
     ...(isReference(r, v) ? ["", ""] : [text(v.cost_median, v.costs.map(({ cost }) => cost),
-      (cost) => signedText(cost, 0), "more"), v.verdict])]));
+      (cost) => signedText(cost, 0), "more"), v.verdict === "open" ? "undecided" : v.verdict])]));
 }
 
 const lossAt = (run, from) => run.loss_by_position.find((part) => part.from === from).loss;
@@ -150,6 +150,7 @@ const commandOf = (r) => r.command.replace(
   / --(out|jobs|threads|progress|checkpoint-every) \S+/g, "");
 
 // Section of a page of results: question, command and tables.
-export const studySection = ({ file, question, tables }, r) => [`## ${question}`,
+export const studySection = ({ file, question, tables, answer }, r) => [`## ${question}`,
+  ...(answer ? [answer] : []),
   `[${file}](${file}); ${numberText(r.machine_hours, 1)} hours on ${r.machine.split(",")[0]}.`,
   "```sh\n" + commandOf(r) + "\n```", ...tables.map((table) => table(r))].join("\n\n");

@@ -47,7 +47,7 @@ TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   const ProgramResult more = folder.compared(flags + "0");
   r = folder.results();
   EXPECT_EQ(r["seeds"], json({1, 2, 3, 4, 5})) << more.out;
-  EXPECT_EQ(r["variants"][1]["verdict"], "open");
+  EXPECT_EQ(r["variants"][1]["verdict"], "undecided");
   expect_parts(more.err, {"6 of 6 runs were finished before", "(7 of 8 runs done, ETA ",
                           "(8 of 8 runs done)", "(10 of 10 runs done)"});
 }

@@ -23,7 +23,7 @@ TEST(SeedRange, IsANumberOrTwo) {
     EXPECT_THROW(SeedRange::parse(text), SettingError) << text;
 }
 
-// Three attentions beside mha by their losses: mqa is enough, mla8+4 is not, gqa2 is open.
+// Three attentions beside mha by their losses: mqa is enough, mla8+4 is not, gqa2 is undecided.
 ComparisonResult decided_comparison() {
   return made_comparison(
       {losing("mla8+4", 96, {1.052, 1.053, 1.054}), losing("mqa", 256, {1.003, 1.004, 1.005}),
@@ -80,7 +80,7 @@ TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult&) {},
        "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.000 (tolerance 0.010); mla8+4 is "
-       "not: +0.052 +- 0.000; gqa2 is open: +0.005 +- 0.013"},
+       "not: +0.052 +- 0.000; gqa2 is undecided: +0.005 +- 0.013"},
       {[](ComparisonResult& r) {
          r.question.reference = "mqa";
          r.question.tolerance = 0.1;
@@ -93,7 +93,8 @@ TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
       {[](ComparisonResult& r) { r.question.tolerance = 0.001; },
        "no attention is shown to be enough (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- "
        "0.0000; mqa is not enough: +0.0030 +- 0.0000; "},
-      {[](ComparisonResult& r) { r.question.intervals = false; }, "; mqa is open: +0.003; gqa2"},
+      {[](ComparisonResult& r) { r.question.intervals = false; },
+       "; mqa is undecided: +0.003; gqa2"},
       {[](ComparisonResult& r) { r.variants[2].runs.clear(); },
        "mha, the reference, has no finished run"},
       {[](ComparisonResult& r) {
@@ -104,7 +105,7 @@ TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
       {[](ComparisonResult& r) {
          r.variants[1] = losing("mqa", 256, {1.003, 1.004, kDivergedRun});
        },
-       others + "open: +0.003 +- 0.000, 1 run diverged; "},
+       others + "undecided: +0.003 +- 0.000, 1 run diverged; "},
       {[](ComparisonResult& r) {
          r.variants[1] = losing("mqa", 256, {kDivergedRun, kDivergedRun, kDivergedRun});
        },
@@ -122,7 +123,7 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult& r) { r.question.seeds.last = 5; },
        "mqa is enough: 25 % of mha's KV cache, at " + enough +
-           "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0); gqa2 is open: +0.5 "
+           "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0); gqa2 is undecided: +0.5 "
            "points lost (4 of 5 seeds below 5.0)"},
       {[](ComparisonResult& r) {
          r.variants[1].runs.resize(2);
@@ -131,7 +132,8 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
          r.variants[2].diverged = {1, 2, 3, 4, 5};
        },
        "no attention is shown to be enough (tolerance 5.0); mla8+4 is not enough: 5 runs diverged, "
-       "none finished; mqa is open: +0.1 points lost (2 of 5 seeds below 5.0), 3 runs diverged; "},
+       "none finished; mqa is undecided: +0.1 points lost (2 of 5 seeds below 5.0), 3 runs "
+       "diverged; "},
       // No seed counts on which the reference diverged, too.
       {[](ComparisonResult& r) {
          r.variants.resize(2);
@@ -140,7 +142,7 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
            v.diverged = {5};
          }
        },
-       "; mqa is open: +0.1 points lost (4 of 4 seeds below 5.0), 1 run diverged"},
+       "; mqa is undecided: +0.1 points lost (4 of 4 seeds below 5.0), 1 run diverged"},
       // Only the cheapest of many attentions has its cost.
       {[](ComparisonResult& r) {
          r.question.seeds.last = 5;
@@ -148,7 +150,7 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
            r.variants.push_back(answering(spec, 768, {0.985, 0.975, 0.985, 0.975, 0.98}));
          r.variants.push_back(answering("tpa", 100, {0.3, 0.3, 0.3, 0.3, 0.3}));
        },
-       enough + "enough too: gqa4, gqa8 and mfa; not enough: mla8+4 and tpa; open: gqa2"},
+       enough + "enough too: gqa4, gqa8 and mfa; not enough: mla8+4 and tpa; undecided: gqa2"},
   };
   for (const auto& [change, text] : cases)
     expect_parts(text_after(answered_comparison(), change), {text});
@@ -156,16 +158,32 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
 
 TEST(VerdictText, OfStepsCountsSeedsAlsoWhereRunsDoNotLearn) {
   EXPECT_EQ(text_after(compared_by_steps(), [](ComparisonResult&) {}),
-            "mqa is enough: 25 % of mha's KV cache, in 100 steps, +0 % (5 of 5 seeds below 25 %); "
-            "mhax4 learns later, in 300 steps, +200 % (0 of 5 seeds below 25 %); delta does not "
-            "learn in 400 steps (0 of 5 seeds below 25 %); gqa2 is open: it learns in 100 steps, "
-            "+0 % (4 of 5 seeds below 25 %)");
+            "mqa is enough: 25 % of mha's KV cache, in 100 steps (seed by seed +0 %, 5 of 5 "
+            "below +25 %); mhax4 learns later, in 300 steps (seed by seed +200 %, 0 of 5 below "
+            "+25 %); delta does not learn in 400 steps (0 of 5 seeds below +25 %); gqa2 is "
+            "undecided: it learns in 100 steps (seed by seed +0 %, 4 of 5 below +25 %)");
   expect_parts(
       text_after(compared_by_steps(), [](ComparisonResult& r) { r.question.reference = "delta"; }),
       {"delta, the reference, does not learn in 400 steps on 4 of 5 seeds; train longer"});
   const auto runs = learning("", 1, {100, 0}).runs;
   EXPECT_EQ(cost_of(runs[1], runs[1], Metric::steps), std::nullopt);
   EXPECT_EQ(cost_of(runs[0], runs[1], Metric::steps), -75);
+}
+
+// As a list, those that are enough stand first and the undecided last, each behind its word.
+TEST(VerdictItems, BeginWithTheirWords) {
+  const std::vector<VerdictItem> steps = verdict_items(summarized(compared_by_steps()));
+  std::vector<std::string> words;
+  for (const VerdictItem& item : steps) words.push_back(item.word);
+  EXPECT_EQ(words, (std::vector<std::string>{"enough", "later", "later", "undecided"}));
+  EXPECT_EQ(steps[0].text,
+            "mqa: 25 % of mha's KV cache, in 100 steps (seed by seed +0 %, 5 of 5 below +25 %)");
+  expect_parts(steps[2].text, {"delta: ", ", not learned in 400 steps ("});
+  ComparisonResult none = decided_comparison();
+  none.question.tolerance = 0.1;
+  EXPECT_EQ(verdict_items(summarized(none)).back().word, "");
+  none.variants.resize(1);
+  EXPECT_TRUE(verdict_items(summarized(none)).empty());
 }
 
 // A text of which less cache costs nothing says nothing of the cache, unless a control loses.
@@ -177,7 +195,8 @@ TEST(VerdictText, SaysWhereNothingCostsMoreThanTheTolerance) {
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult& c) { c.question.tolerance = 0.015; }, "one is not enough"},
       {[](ComparisonResult& c) { c.variants[1] = losing("mqa", 256, {kFailedRun}); }, "one failed"},
-      {[](ComparisonResult& c) { c.variants[3].runs[1].validation_loss += 0.5; }, "one is open"},
+      {[](ComparisonResult& c) { c.variants[3].runs[1].validation_loss += 0.5; },
+       "one is undecided"},
       {[](ComparisonResult& c) {
          c.question.controls = {"mha@4"};
          c.variants.push_back(losing("mha@4", 8, {2.0, 2.001, 2.002}));
@@ -203,14 +222,14 @@ TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
   expect_values(json["verdict"],
                 {{"text", verdict_clauses(losses)}, {"enough", "mqa"}, {"reference", "mha"}});
   EXPECT_NEAR(json["verdict"]["tolerance"].get<double>(), 0.01001, 1e-12);
-  for (const auto& [variant, word] : {std::pair{0, "not enough"}, {1, "enough"}, {3, "open"}})
+  for (const auto& [variant, word] : {std::pair{0, "not enough"}, {1, "enough"}, {3, "undecided"}})
     EXPECT_EQ(json["variants"][variant]["verdict"], word);
   EXPECT_TRUE(json["variants"][2]["verdict"].is_null());
   EXPECT_EQ(json["variants"][3]["costs"][1]["seed"], 2);
   EXPECT_NEAR(json["variants"][3]["costs"][1]["cost"].get<double>(), 0.010, 1e-12);
   expect_parts(comparison_table(answers), {"points below mha", "+0.5 (+0.5 to +69.0)"});
   expect_parts(comparison_table(steps),
-               {"more steps than mha, %", "100 (90 to 120)", "300 (200 to > 400)",
+               {"more than mha by seed, %", "100 (90 to 120)", "300 (200 to > 400)",
                 "> 400 (300 to > 400)", "+200 (+82 to more)", "later"});
   losses.question.tolerance = 0.001;
   EXPECT_TRUE(comparison_json(summarized(losses))["verdict"]["enough"].is_null());
@@ -224,8 +243,8 @@ TEST(ComparisonTable, OfAWidthHasWhatANewcomerReadsInLinesThatFit) {
   const std::string table = comparison_table(steps, Format::text, 90);
   for (const std::string& line : lines_of(table)) EXPECT_LE(line.size(), 90u) << line;
   expect_parts(table,
-               {"attention  KV B/token at 0        steps to learn  more steps than mha, %  ver",
-                "with a long reason\n  yyy", "Steps to learn are medians, "});
+               {"attention  KV B/token at 0        steps to learn  more than mha by seed, %",
+                "with a long reason\n  yyy", "Steps are medians, "});
   const char* const wide[] = {"params", "tok/s", "Verdicts count seeds"};
   for (const char* part : wide) {
     expect_no_parts(table, {part});
