@@ -217,6 +217,30 @@ std::string text_of(std::span<const LayerSpec> cycle) {
   return text;
 }
 
+std::string attention_word(const AttentionPlan& layer) {
+  constexpr std::string_view kOfModel[] = {"heads", "positions", "canon", "canon-taps"};
+  if (layer.shares()) return std::string(kShare);
+  const AttentionKind& kind = layer.kind();
+  const SettingList& known = attention_settings();
+  const Given all = Given(known, layer.values()).of(known, kind.name, {{"dim", layer.dim}});
+  const auto is_standard = [&](const std::string& name, const nlohmann::ordered_json& value) {
+    Given others = all;
+    others.erase(name);
+    try {
+      return others.get(name) == nlohmann::json(value);
+    } catch (const ShapeError&) {  // no value follows
+      return false;
+    }
+  };
+  nlohmann::ordered_json settings;
+  for (const auto& [name, value] : layer.values().items()) {
+    const bool is_number = std::ranges::find(kind.numbers, name) != kind.numbers.end();
+    const bool of_model = std::ranges::find(kOfModel, name) != std::end(kOfModel);
+    if (is_number || !(of_model || is_standard(name, value))) settings[name] = value;
+  }
+  return word_of(kind, std::move(settings));
+}
+
 std::string file_name_of(std::string_view spec) {
   std::string name(spec);
   std::ranges::replace(name, '/', '_');

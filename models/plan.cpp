@@ -217,6 +217,7 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
       "`attention` {} needs {} layers or more, `layers` is {}; raise it or shorten the pattern",
       model.attention, pattern.size(), model.layers);
   resolve_cycle(model, pattern, given, place);
+  model.word = pattern.size() > 1 ? model.attention : attention_word(model.cycle.front());
   const auto learned =
       std::ranges::find(model.cycle, Positions::learned, &AttentionPlan::positions);
   model.positions = learned != model.cycle.end() ? Positions::learned : model.cycle[0].positions;

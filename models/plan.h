@@ -33,6 +33,7 @@ struct ModelSettings {
 struct ResolvedModel : ModelSettings {
   Unlisted unlisted;      ///< an epsilon of 0 stands for that of each kind
   std::string attention;  ///< value of the setting: "gqa", "mqa/share"
+  std::string word;       ///< what people read: "gqa2", see attention_word, or "mqa/share"
   Positions positions =
       Positions::rope;               ///< learned if any layer's are; otherwise the first layer's
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size

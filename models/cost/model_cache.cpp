@@ -141,10 +141,10 @@ ModelCache cache_of(const ModelPlan& model) {
   std::vector<CachedLayer> cycle;
   for (const AttentionPlan& attention : model->cycle) {
     CachedLayer& layer = cycle.emplace_back();
-    layer = {std::string(attention.kind().name), cache_parts(attention), attention.window};
+    layer = {attention_word(attention), cache_parts(attention), attention.window};
     for (Kept& kept : kept_by_block(*model, attention)) layer.parts.push_back(std::move(kept));
   }
-  ModelCache cache{.type = model->attention, .width = model->dim, .notes = attention_notes(model)};
+  ModelCache cache{.type = model->word, .width = model->dim, .notes = attention_notes(model)};
   for (Index i = 0; i < model->layers; ++i) cache.layers.push_back(cycle[model->place(i)]);
   return cache;
 }

@@ -49,6 +49,23 @@ TEST(AttentionSpec, GivesTheSettingsOfItsWord) {
   }
 }
 
+// What output, tables and folders call an attention: as it was typed, with its numbers.
+TEST(AttentionSpec, ComesBackWholeFromAPlan) {
+  for (const auto& [typed, word] : {std::pair{"gqa2", "gqa2"},
+                                    {"gqa", "gqa2"},
+                                    {"mla16+8", "mla16+8"},
+                                    {"mqa@16", "mqa@16"},
+                                    {"mhax4", "mhax4"},
+                                    {"mhax32", "mha"},  // the default width
+                                    {"mqax16:qk-norm=on:tie-kv=on", "mqax16:qk-norm=on:tie-kv=on"},
+                                    {"mha:canon=A", "mha"},
+                                    {"mfa48", "mfa48"}})
+    EXPECT_EQ(attention_word(applied(typed)), word);
+  const ModelPlan pattern = resolve_model(Given(model_settings(), {{"attention", "mqa@16/share"}}));
+  EXPECT_EQ(pattern->word, "mqa@16/share");
+  EXPECT_EQ(attention_word(pattern->layer_attention(1)), "share");
+}
+
 TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamplesOrTheNearest) {
   const std::string known =
       "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` "

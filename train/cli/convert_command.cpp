@@ -38,7 +38,7 @@ SettingList convert_settings() {
 
 // A model's attention with the settings of its kind: "mla: kv-rank 48, rope-dim 16, ...".
 std::string attention_line(const ModelPlan& model) {
-  std::string line = model->attention;
+  std::string line = model->word;
   for (const Setting& setting : model_settings()) {
     if (setting.for_all || !model->settings.contains(setting.name)) continue;
     line += (line.find(':') == std::string::npos ? ": " : ", ") + setting.name + " " +
@@ -49,7 +49,7 @@ std::string attention_line(const ModelPlan& model) {
 
 // One model of the conversion as JSON, with its loss on the text if there is one.
 Json side(const LanguageModel& model, const std::optional<Corpus>& text) {
-  Json json = {{"attention", model.plan()->attention},
+  Json json = {{"attention", model.plan()->word},
                {"settings", attention_line(model.plan())},
                {"params", model.parameters().element_count()},
                {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(model.plan()))}};

@@ -101,7 +101,8 @@ CostTable of_settings(const Call& call) {
   if (of_run) {
     Given given = own;
     put_flags(line, given);
-    add_rows(table, cost_rows(resolve_model(given), attention_of_run, table.costs_at));
+    const ModelPlan model = resolve_model(given);
+    add_rows(table, cost_rows(model, model->word, table.costs_at));
   }
   for (const std::string& attention : attentions) {
     Given given = of_run ? settings_beside(own, attention) : own;

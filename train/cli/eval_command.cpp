@@ -57,7 +57,7 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
   const auto attends = [](const AttentionPlan& a) { return a.kind().attends; };
   if (line.has("attention-stats") && std::ranges::none_of(plan->cycle, attends))
     throw UsageError("--attention-stats does not apply to {}, whose attention is {}; leave it out",
-                     line.get("from"), plan->attention);
+                     line.get("from"), plan->word);
 }
 
 // Throws UsageError if --logits would replace a file that eval did not write.

@@ -83,7 +83,7 @@ RunProgress::RunProgress(ProgressMode mode, const TrainOptions& options, const L
   progress_.tell(formatted(
       "%s: %td parameters, %s with gradients and moments; %s: %td characters to train on, %td to "
       "evaluate on",
-      options.model->attention.c_str(), parameters,
+      options.model->word.c_str(), parameters,
       binary_text(static_cast<double>(buffers * sizeof(Real)) * static_cast<double>(parameters))
           .c_str(),
       corpus.name.c_str(), std::ssize(corpus.train.tokens), std::ssize(corpus.validation.tokens)));
@@ -154,8 +154,7 @@ Index expected_steps(const TrainOptions& run, const std::vector<RunPlan>& runs,
   std::vector<double> taken;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const TrainOptions& other = runs[i].options;
-    if (const auto& result = statuses[i].result;
-        result && other.model->attention == run.model->attention)
+    if (const auto& result = statuses[i].result; result && other.model->word == run.model->word)
       taken.push_back(static_cast<double>(result->learned_at.value_or(other.steps)));
   }
   return taken.empty() ? run.steps / kShare : static_cast<Index>(median(taken));

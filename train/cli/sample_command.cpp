@@ -108,7 +108,7 @@ int sample_command(const Call& call) {
       return std::string("has no effect with --cache off; leave one of the two out");
     const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };
     if (std::ranges::any_of(plan->cycle, is_its)) return std::string();
-    return "does not apply to " + line.get("from") + ", whose attention is " + plan->attention +
+    return "does not apply to " + line.get("from") + ", whose attention is " + plan->word +
            "; leave it out";
   });
   const TextFrame frame = text_frame(run.options, run.documents, run.vocabulary);

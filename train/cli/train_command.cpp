@@ -203,7 +203,7 @@ Json json_of(const Job& job, const TrainingOutcome& outcome, const TrainingProfi
   const Corpus& corpus = job.corpus;
   // Shards that are profiled run on one thread.
   const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
-  Json result = {{"attention", options.model->attention},
+  Json result = {{"attention", options.model->word},
                  {"params", job.learner.model->parameters().element_count()},
                  {"val_loss", outcome.validation.loss},
                  {"train_loss", outcome.last.loss},
@@ -248,7 +248,7 @@ std::string text_of(const Json& result, const Job& job, const TrainingOutcome& o
   const ModelPlan& model = job.options.model;
   const Corpus& corpus = job.corpus;
   const auto number = [&](const char* key) { return result[key].dump(); };
-  std::string text = model->attention + ": " + number("params") + " parameters, " +
+  std::string text = model->word + ": " + number("params") + " parameters, " +
                      tenths_text(result["kv_cache_bytes_per_token"].get<double>()) +
                      formatted(" bytes of KV cache per token at %td tokens\n", model->context) +
                      formatted("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",

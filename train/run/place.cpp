@@ -111,7 +111,7 @@ fs::path new_run_folder(const TrainOptions& options) {
   const fs::path parent = "runs";
   make_folder(parent);
   const std::string name =
-      fs::path(options.data).stem().string() + "-" + file_name_of(options.model->attention);
+      fs::path(options.data).stem().string() + "-" + file_name_of(options.model->word);
   for (int i = 1;; ++i) {
     fs::path path = parent / (i == 1 ? name : name + "-" + std::to_string(i));
     if (::mkdir(path.c_str(), 0777) == 0) return path;

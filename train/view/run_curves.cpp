@@ -52,7 +52,7 @@ Json read_run(const std::string& folder) {
   }
   return {{"run", folder},
           {"folder", folder},
-          {"attention", options.model->attention},
+          {"attention", options.model->word},
           {"params", parameters_in(path)},
           {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(options.model))},
           {"context", options.model->context},

@@ -109,5 +109,13 @@ TEST(Out, OfAComparisonKeepsFilesThatNoComparisonWrote) {
   EXPECT_EQ(folder.contents("mine/notes"), "of mine");
 }
 
+TEST(FolderOfARun, IsCalledByTheWholeWordOfItsAttention) {
+  const TrainFolder folder;
+  for (const char* of : {"", "-2"}) {
+    folder.done(TrainFolder::train_line("--quiet --attention mla16+2@8"));
+    EXPECT_TRUE(folder.has(std::string("runs/text-mla16+2@8") + of));
+  }
+}
+
 }  // namespace
 }  // namespace headcount
