@@ -104,21 +104,27 @@ class GroupedAttention : public Attention {
 
 extern constinit const AttentionKind kMha = attention_of<GroupedAttention, MhaSizes>(
     {.name = "mha",
-     .summary = "multi-head: each query head has its own keys and values",
+     .summary =
+         "Multi-head attention keeps a key and a value for each query head: 2 H d numbers a token. "
+         "Nothing is rebuilt. It wins where memory is plenty; all others are measured against it.",
      .formula = "softmax(qᵢ kᵢᵀ / √d) vᵢ",
      .source = "https://arxiv.org/abs/1706.03762 (2017)",
      .architecture = "llama",
      .no_qk_norm = ""});
 extern constinit const AttentionKind kMqa = attention_of<GroupedAttention, GroupedSizes>(
     {.name = "mqa",
-     .summary = "multi-query: all query heads share one KV head",
+     .summary = "Multi-query attention keeps one key and one value for all heads: 2 d numbers a "
+                "token. Nothing is rebuilt, and a row read once serves all heads. It wins at long "
+                "contexts or large batches, of texts that ask one thing at a time.",
      .formula = "softmax(qᵢ kᵀ / √d) v",
      .source = "https://arxiv.org/abs/1911.02150 (2019)",
      .architecture = "llama",
      .no_qk_norm = ""});
 extern constinit const AttentionKind kGqa = attention_of<GroupedAttention, GqaSizes>(
     {.name = "gqa",
-     .summary = "grouped-query: `kv-heads` KV heads, each for a group of query heads",
+     .summary = "Grouped-query attention keeps a key and a value for each of G groups of heads: 2 "
+                "G d numbers a token. Nothing is rebuilt. It wins between the two, mostly with 8 "
+                "groups, one for each GPU of a node.",
      .formula = "softmax(qᵢ kᵀ / √d) v with k and v of its KV head",
      .source = "https://arxiv.org/abs/2305.13245 (2023)",
      .architecture = "llama",
@@ -126,8 +132,10 @@ extern constinit const AttentionKind kGqa = attention_of<GroupedAttention, GqaSi
      .no_qk_norm = ""});
 extern constinit const AttentionKind kMfa = attention_of<GroupedAttention, MfaSizes>(
     {.name = "mfa",
-     .summary = "multi-matrix factorization: one KV head of `head-dim`, default 2 dim / heads, "
-                "queries from a latent of `q-rank`",
+     .summary = "Multi-matrix factorization attention keeps one key and one value, twice as wide "
+                "by default: 2 d numbers a token. Nothing is rebuilt; queries come from a latent, "
+                "so that many wide heads take few weights. It wins where arithmetic is cheaper "
+                "than memory (Step-3).",
      .formula = "softmax(qᵢ kᵀ / √d) v with qᵢ from a latent",
      .source = "https://arxiv.org/abs/2412.19255 (2024)",
      .numbers = {"head-dim"},

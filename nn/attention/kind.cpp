@@ -105,27 +105,34 @@ void LayerSettings::visit(const auto& setting) {
   setting(heads, {"heads", "query heads of each layer", WholeRange{1}, 4});
   setting(head_dim, {"head-dim", "dimensions per head", WholeRange{1},
                      Default("dim / heads", [](const Given& v) { return width_of_head(v, 1); })});
-  setting(gate, {"gate", "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))", kOnOff,
-                 "off"});
+  setting(gate,
+          {"gate",
+           "multiply the heads' outputs elementwise by sigmoid(gate_proj(x)), before o_proj (of "
+           "v4, hca and csa before o_b_proj); arXiv 2505.06708",
+           kOnOff, "off"});
   setting(output_projection,
           {"output-projection",
            "multiply the concatenated heads by o_proj; off: they are the layer's output", kOnOff,
            "on"});
-  setting(qk_norm, {"qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE",
-                    kOnOff, "off"});
+  setting(
+      qk_norm,
+      {"qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE, as Qwen3 does",
+       kOnOff, "off"});
   setting(score_scale,
           {"score-scale",
            "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none "
-           "(1), qk-norm (q and k normalised to unit length), row-norm (each row of scores divided "
+           "(1), qk-norm (q and k normalised to unit length; Henry et al. 2020), row-norm (each "
+           "row of scores divided "
            "by its norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number",
            parsed<ScoreScale>(), ScoreScale().text()});
-  setting(score_cap,
-          {"score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none",
-           NumberRange{0, 1e6}, 0.0});
+  setting(score_cap, {"score-cap",
+                      "soft cap C of the scaled scores, which become C tanh(s / C), as in Gemma 2, "
+                      "with 50; 0: none",
+                      NumberRange{0, 1e6}, 0.0});
   setting(sinks,
           {"sinks",
            "add a learned score per head to each softmax that no value answers, so that a head may "
-           "read nothing",
+           "read nothing, as in gpt-oss",
            kOnOff, "off"});
   setting(window,
           {"window",
@@ -136,7 +143,8 @@ void LayerSettings::visit(const auto& setting) {
       {"canon",
        "Canon layers, short causal convolutions that are added to their input: letters of A (the "
        "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
-       "layer) and D (its gate and up), or off",
+       "layer) and D (its gate and up), or off; B of mla and dsa is q and the latent, of tpa its "
+       "factors. PhysicsLM4, part 4.1",
        parsed<CanonPlaces>(), "off"});
   setting(canon_taps,
           {"canon-taps", "length in tokens of the convolutions of canon, the token itself included",
@@ -144,7 +152,8 @@ void LayerSettings::visit(const auto& setting) {
            Traits{.only_where = OnlyWhere{"canon", "off", "convolves nothing", true}}});
   setting(value_residual,
           {"value-residual",
-           "share of the first layer's values in the values of each later layer; 0.5: their mean",
+           "share of the first layer's values in the values of each later layer; 0.5, as in arXiv "
+           "2410.17897: their mean",
            kFraction, 0.0});
   setting(positions,
           {"positions", "position encoding; none in a part of a pattern is that of its layers",

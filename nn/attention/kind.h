@@ -162,7 +162,9 @@ struct CountedForm {
 /// gradient checks and comparisons follow from it.
 struct AttentionKind {
   std::string_view name;
-  std::string_view summary;  ///< one line for help
+  /// Three sentences for help and nn/attention/ATTENTIONS.md: what a token leaves in the cache,
+  /// what is rebuilt from that, and when the attention wins.
+  std::string_view summary;
   /// What head i, d wide, computes; letters as in nn/attention/README.md.
   std::string_view formula = {};
   std::string_view source = {};  ///< address of the paper, with its year

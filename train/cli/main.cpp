@@ -25,31 +25,36 @@ using namespace headcount;
 void print_help(std::ostream& out) {
   out << "headcount: how many KV heads does a transformer need, and what does each one cost?\n\n"
          "Begin with\n"
-         "  headcount compare                  five attentions, and which is enough: a minute\n"
+         "  headcount compare                  four KV heads and one: is one enough? half a "
+         "minute\n"
          "  headcount train --attention gqa2   one model, with two KV heads\n\n"
          "Commands\n";
   for (const Command* command : kCommands)
     out << "  " << std::left << std::setw(9) << command->help.name << command->help.summary << '\n';
   out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command;\n"
-         "headcount help ATTENTION, such as gqa2, explains one of\n  "
-      << joined(attention_kinds(), [](const AttentionKind* kind) { return kind->name; })
-      << ".\n"
-         "headcount --version says what it is built with.\n";
+         "headcount help WORD, such as gqa2 or mqa/share, explains an attention or a topic:\n";
+  print_words_of_help(false, out);
+  out << "headcount --help all says a sentence on each, headcount --version what it is built "
+         "with.\n"
+         "Exit codes: 0 done, 1 a failure while running (a disk, memory, a lock, a run of a\n"
+         "  comparison), 2 usage, 3 bad data or a damaged checkpoint, 4 a result became NaN or\n"
+         "  infinite, 128 + the signal interrupted (130 by Ctrl-C, 143 by SIGTERM)\n";
 }
 
-const Command& command_named(const std::string& name) {
+const Command& command_named(const std::string& name, const std::string& what = "command") {
   std::vector<std::string> known;
   for (const Command* command : kCommands) {
     if (command->help.name == name) return *command;
     known.push_back(command->help.name);
   }
-  throw UsageError("{} is no command of headcount; known are {}{}", headcount::quoted(name),
-                   joined(known), suggestion(name, known));
+  throw UsageError("{} is no {} of headcount; known commands are {}{}", headcount::quoted(name),
+                   what, joined(known), suggestion(name, known));
 }
 
-// Returns true for words such as gqa2, and for any that begin with an attention's name, whose error
-// then says what is wrong with the rest.
+// Returns true for words such as gqa2 and 3*gqa2/mqa, and for any that begin with an attention's
+// name, whose error then says what is wrong with the rest.
 bool is_attention(std::string_view word) {
+  word.remove_prefix(std::min(word.find_first_not_of("0123456789*"), word.size()));
   return std::ranges::any_of(
       attention_kinds(), [&](const AttentionKind* kind) { return word.starts_with(kind->name); });
 }
@@ -67,19 +72,22 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     return 2;
   }
   const std::string& first = arguments[0];
-  if (first == "help" && arguments.size() > 1) {
-    if (is_attention(arguments[1])) {
+  if (first == "help" && arguments.size() > 1 && arguments[1] != "all") {
+    const bool topic = !topic_text(arguments[1]).empty();
+    if (topic || is_attention(arguments[1])) {
       refuse_more(arguments, 2);
-      print_attention_help(arguments[1]);
+      topic ? print_topic_help(arguments[1]) : print_attention_help(arguments[1]);
       return 0;
     }
     std::vector<std::string> flags(arguments.begin() + 1, arguments.end());
     flags.front() = "--help";
-    return run_command(command_named(arguments[1]), flags, ranks);
+    return run_command(command_named(arguments[1], "command, attention or topic"), flags, ranks);
   }
   if (first == "--help" || first == "-h" || first == "help") {
-    refuse_more(arguments, 1);
+    const bool all = arguments.size() > 1 && arguments[1] == "all";
+    refuse_more(arguments, all ? 2 : 1);
     print_help(std::cout);
+    if (all) print_words_of_help(true, std::cout);
     return 0;
   }
   if (first == "--version") {

@@ -102,7 +102,10 @@ Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
 extern constinit const AttentionKind kDelta = attention_of<GatedDelta, DeltaSizes>(
     {.name = "delta",
      .summary =
-         "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
+         "The gated delta rule (Qwen3-Next) keeps no rows, but a state of d × v numbers for each "
+         "head of a sequence. No token is rebuilt: each takes out of the state what its key finds "
+         "there, writes its value instead, and queries read the state. It wins in hybrids, as "
+         "three of four layers; alone it loses what a long text asks to be recalled.",
      .formula = "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a decay "
                 "a and a "
                 "rate b in (0, 1)",

@@ -65,8 +65,10 @@ class ForgettingAttention : public Attention {
 extern constinit const AttentionKind kFox = attention_of<ForgettingAttention, FoxSizes>(
     {.name = "fox",
      .summary =
-         "forgetting: grouped-query attention with a forget gate per token and head instead of "
-         "positions",
+         "The forgetting transformer keeps rows as grouped-query attention does and log f of a "
+         "gate for each head: 2 G d + H numbers a token. Nothing is rebuilt: gates between a key "
+         "and a query weaken what lies far back, in place of positions. It wins where recent "
+         "tokens matter most, and at contexts longer than those of training.",
      .formula =
          "softmax(qᵢ kᵀ / √d + Σ log f) v, the sum over the tokens after the key up to the query; "
          "fᵢ = σ(wᵢ x + bᵢ)",

@@ -65,9 +65,10 @@ class GroupedTiedAttention : public Attention {
 
 extern constinit const AttentionKind kGta = attention_of<GroupedTiedAttention, GtaSizes>(
     {.name = "gta",
-     .summary = "grouped-tied: a row per KV head (`kv-heads`) is the value and, beside a shared "
-                "rotary key "
-                "of `rope-dim`, the key",
+     .summary = "Grouped-tied attention keeps one row for each KV head and a rotary key for all: G "
+                "d + d / 2 numbers a token. The row is the value; the key is rebuilt from its "
+                "first half and the rotary key. It wins where about half of a grouped cache is "
+                "wanted without a latent's arithmetic.",
      .formula =
          "softmax(qᵢ kᵢᵀ / √d) v with kᵢ = [first half of v, rotary key shared by all heads]",
      .source = "https://arxiv.org/abs/2505.21487 (2025)",

@@ -95,7 +95,10 @@ class KimiDelta : public Attention {
 
 extern constinit const AttentionKind kKda = attention_of<KimiDelta, KdaSizes>(
     {.name = "kda",
-     .summary = "Kimi delta attention: the gated delta rule with a decay for each channel of a key",
+     .summary =
+         "Kimi delta attention keeps a state of d × v numbers for each head of a sequence. No "
+         "token is rebuilt: the delta rule rewrites the state, each of whose rows decays at a rate "
+         "of its own. It wins in hybrids with `mla`, as three of four layers (Kimi Linear).",
      .formula =
          "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a rate b and a "
          "decay a for each row of Sᵢ",

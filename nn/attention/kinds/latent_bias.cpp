@@ -52,8 +52,10 @@ class LatentBiasAttention : public Attention {
 extern constinit const AttentionKind kLatentBias =
     attention_of<LatentBiasAttention, LatentBiasSizes>(
         {.name = "latent-bias",
-         .summary =
-             "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
+         .summary = "Multi-head attention with a bias keeps a key, a value and a projection z for "
+                    "each head: H (2 d + width of z) numbers a token. Nothing is rebuilt: scores "
+                    "are q·k + z·z. It wins nowhere that is known: a course calls it MLA, and its "
+                    "cache is larger than that of `mha`.",
          .formula = "softmax((qᵢ kᵢᵀ + zᵢ zᵢᵀ) / √d) vᵢ",
          .numbers = {"latent-dim"},
          .no_qk_norm = ""});

@@ -188,16 +188,19 @@ class SharedRowAttention : public Attention {
 
 extern constinit const AttentionKind kV4 = attention_of<SharedRowAttention, V4Sizes>(
     {.name = "v4",
-     .summary =
-         "one row per token is key and value of all heads (DeepSeek-V4, without its compressed "
-         "rows); outputs are projected in `o-groups` groups",
+     .summary = "The local attention of DeepSeek-V4 keeps one row that is key and value of all "
+                "heads: d numbers a token. Nothing is rebuilt: the rotated part of a sum is "
+                "rotated back, and outputs are projected in groups. It wins in a window, as the "
+                "cheapest layer between those that read far.",
      .formula =
          "softmax(qᵢ Kᵀ / √d) K, rotated back, with one normed and rotated row of K per token",
      .no_qk_norm = kNormedAnyway});
 extern constinit const AttentionKind kHca = attention_of<SharedRowAttention, HcaSizes>(
     {.name = "hca",
-     .summary = "heavily compressed (DeepSeek-V4): v4 that also reads one pooled row for every "
-                "`compress` tokens, beside a window",
+     .summary = "Heavily compressed attention (DeepSeek-V4) keeps the rows of `v4` in a window and "
+                "beyond it one for every m tokens: d / m numbers a token. Such a pooled row is a "
+                "mean weighted for each channel, from which no token is rebuilt. It wins at "
+                "contexts of a million tokens, for a rough view of all of it.",
      .formula = "v4 over the window's rows and one for every m tokens: C weighted by softmax(Z + "
                 "B) over the m tokens, in each channel",
      .numbers = {"compress"},
@@ -205,9 +208,11 @@ extern constinit const AttentionKind kHca = attention_of<SharedRowAttention, Hca
      .no_qk_norm = kNormedAnyway});
 extern constinit const AttentionKind kCsa = attention_of<SharedRowAttention, CsaSizes>(
     {.name = "csa",
-     .summary =
-         "compressed sparse (DeepSeek-V4): hca with rows pooled over two blocks, of which an "
-         "indexer picks `index-topk` for each token",
+     .summary = "Compressed sparse attention (DeepSeek-V4) keeps the rows of `v4` in a window and "
+                "beyond it, for every m tokens, a row pooled over two blocks and an indexer's key "
+                "of width dᵢ: (d + dᵢ) / m numbers a token. Nothing is rebuilt: a token reads the "
+                "k pooled rows that the indexer scores highest. It wins where something far back "
+                "must be found, beside `hca` with a larger m.",
      .formula = "hca with small m, over the pooled rows with the greatest scores of an indexer",
      .numbers = {"compress", "index-topk"},
      .needs_causal = true,

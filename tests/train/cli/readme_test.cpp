@@ -27,9 +27,9 @@ std::vector<Page> pages() {
   std::vector<Page> all;
   for (const char* path :
        {"README.md", ".github/CONTRIBUTING.md", "autograd/README.md", "models/checkpoint/README.md",
-        "models/examples/README.md", "nn/attention/README.md", "tests/bench/README.md",
+        "models/examples/README.md", "nn/attention/ATTENTIONS.md", "nn/attention/README.md", "tests/bench/README.md",
         "tests/bench/results/README.md", "train/README.md", "train/compare/FINDINGS.md",
-        "train/compare/README.md", "train/page/README.md"})
+        "train/compare/QUESTION.md", "train/compare/README.md", "train/page/README.md"})
     all.push_back({kRoot / path, file_contents(kRoot / path)});
   return all;
 }
@@ -209,12 +209,21 @@ TEST(Readme, ItsLinksAndPathsLeadToFilesAndHeadings) {
   EXPECT_GT(headings, 8u);
 }
 
-TEST(Readme, NamesEachAttentionInATable) {
-  std::string names;
-  for (const std::string& line : lines_of(pages().front().text))
-    if (line.starts_with("| `")) names += line.substr(0, line.find(" | ", 2));
-  for (const AttentionKind* const kind : attention_kinds())
-    expect_parts(names, {"`" + std::string(kind->name) + "`"});
+// Three sentences on each attention stand in its source alone: what help prints and a page shows.
+TEST(Readme, ItsPageOfAttentionsSaysWhatHelpSays) {
+  std::string expected;
+  for (const AttentionKind* const kind : attention_kinds()) {
+    const std::string source(kind->source);
+    const std::size_t year = source.find(" (");
+    expected += "- **`" + std::string(kind->name) + "`**" +
+                (source.empty() ? ""
+                                : " ([" + source.substr(year + 2, 4) + "](" +
+                                      source.substr(0, year) + "))") +
+                ": " + std::string(kind->summary) + "\n";
+    EXPECT_EQ(matches(std::string(kind->summary), std::regex("\\.( |$)")).size(), 3u) << kind->name;
+  }
+  const std::string page = file_contents(kRoot / "nn/attention/ATTENTIONS.md");
+  EXPECT_EQ(page.substr(page.find("- **")), expected);
 }
 
 // The C++ blocks of the tutorial, one below the other, are the attention that tests build.

@@ -222,16 +222,49 @@ TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
 TEST(HelpCommand, ExplainsEachAttention) {
   const TrainFolder folder;
   for (const AttentionKind* kind : attention_kinds()) {
-    const std::string out = folder.done("help " + std::string(kind->name)).out;
+    const std::string name(kind->name), out = folder.done("help " + name).out;
     EXPECT_FALSE(kind->formula.empty()) << kind->name;
-    expect_parts(std::regex_replace(out, std::regex("\n +"), " "),
-                 {std::string(kind->formula), std::string(kind->source)});
+    std::string summary(kind->summary);
+    std::erase(summary, '`');
+    const std::string text = std::regex_replace(out, std::regex("\n +"), " ");
+    EXPECT_TRUE(text.starts_with(name + ": " + summary + "\nhead i: ")) << out;
+    expect_parts(text, {std::string(kind->formula), std::string(kind->source),
+                        "\ntry: headcount train --attention " + name + "\n"});
     for (const Setting& setting : kind->settings())
       expect_parts(out, {"\n  --" + setting.name + "  "});
   }
   expect_parts(folder.done("help mla").out,
                {"\n  a token: latent 48, rope_key 16\n", "\n  a sequence: nothing\n", "mlaN+M"});
   expect_parts(folder.done("help gqa1").out, {"a token: k 32, v 32\n"});
+}
+
+TEST(HelpCommand, ExplainsEachPartOfAWord) {
+  const TrainFolder folder;
+  for (const auto& [word, parts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"gqa2", {"gqa2 is gqa with\n  2  --kv-heads 2: KV heads;"}},
+           {"mla16+8", {"\n  16  --kv-rank 16: ", "\n  +8  --rope-dim 8: "}},
+           {"mhax4", {"mhax4 is mha with\n  x4  --head-dim 4: dimensions per head\n"}},
+           {"mqa:tie-kv=on@16", {"\n  :tie-kv=on  --tie-kv on: ", "\n  @16  --window 16: "}},
+           {"mqa/share", {"\nmqa: see below\nshare: as a part of a pattern, reads the KV cache"}},
+           {"3*gqa2@64/mqa", {"\ngqa2@64 is gqa with\n", "\ngqa: Grouped", "\nmqa: Multi-query"}}})
+    for (const std::string& part : parts) expect_parts(folder.done("help " + word).out, {part});
+}
+
+TEST(HelpCommand, ExplainsTopicsTextsAndOptimizers) {
+  const TrainFolder folder;
+  const std::string all = folder.done("--help all").out, list = folder.done("--help").out;
+  EXPECT_EQ(folder.done("help all").out, all);
+  for (const std::string topic : {"share", "window", "canon", "bits", "pattern", "tales", "lookup",
+                                  "mqar", "recall", "adamw", "muon"}) {
+    const std::string out = folder.done("help " + topic).out;
+    EXPECT_TRUE(out.starts_with(topic + ": ")) << out;
+    expect_parts(out, {"\ntry: headcount "});
+    expect_parts(all, {"\n  " + topic + " "});
+    expect_parts(list, {topic});
+  }
+  expect_parts(folder.done("help lookup").out, {"one piece stands", "\n  --directions  "});
+  expect_parts(folder.done("help muon").out, {"\n  --muon-lr  "});
+  for (const std::string& line : lines_of(all)) EXPECT_LE(character_count(line), 100u) << line;
 }
 
 }  // namespace
