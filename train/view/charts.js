@@ -105,7 +105,7 @@ function costsBySeeds(r) {
         ({ value: cost, hover: `${v.spec}, seed ${seed}: ${signedText(cost, decimals)}` })) }];
   });
   const limit = r.verdict.tolerance === null ? ""
-    : ` of ${numberText(r.verdict.tolerance, decimals)}`;
+    : ` of ${numberText(r.verdict.tolerance, decimals)}${steps ? "\u00a0%" : " points"}`;
   const caption = "Dots are single seeds, marks their medians. An attention is enough where more " +
     `dots lie in the shaded band, below the tolerance${limit}, than chance would put there if ` +
     `most seeds ${steps ? "took" : "lost"} more (sign test).` +
@@ -113,7 +113,7 @@ function costsBySeeds(r) {
   return made({ rows, caption, tolerance: r.verdict.tolerance ?? NaN,
     title: `${steps ? "Steps to learn" : "Answers lost"} compared with ${than}`,
     edges: ["enough ←", steps ? "→ later" : "→ not enough"],
-    xTitle: steps ? `more steps than ${than}, percent` : "answers lost, percentage points" });
+    xTitle: steps ? `more steps than ${than}, %` : "answers lost, percentage points" });
 }
 
 const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) : costsOfLosses(r);
@@ -158,10 +158,12 @@ function learningCurves(r) {
   if (!series.some(({ points }) => points.length > 1)) return null;
   const { levels, sentence } = answers ? baselineOf(r) : { levels: [], sentence: "" };
   const learned = r.config["stop-at-answers"] ?? 0;
-  if (answers && learned > 0) levels.push({ y: learned, name: `learned ${learned}` });
+  if (answers && learned > 0) levels.push({ y: learned, name: `learned ${learned} %` });
   return made({ kind: "lines", marks: 1, series, levels,
     title: answers ? "Right answers while learning" : "Validation loss while learning",
-    caption: `${thinned(series)}${sentence}`, xTitle: "step", x: { from: 0 },
+    caption: `${thinned(series)}${sentence}${answers && learned > 0
+      ? ` The upper dashed line is where a run has learned, at ${learned}\u00a0%.` : ""}`,
+    xTitle: "step", x: { from: 0 },
     ...(answers ? answersAxis : { yTitle: `loss, ${unitOf(r)}`, y: { from: 0 } }) });
 }
 
@@ -203,7 +205,7 @@ function baselineOf(r) {
     Number.isFinite(share));
   if (!all.length) return { levels: [], sentence: "" };
   const best = 100 * Math.max(...all.map(([, share]) => share));
-  return { levels: [{ y: best, name: `without a lookup ${numberText(best, 1)}` }],
+  return { levels: [{ y: best, name: `without a lookup ${numberText(best, 1)} %` }],
     sentence: ` Right without a lookup: ${all.map(([name, share]) =>
       `${kBaselines[name] ?? name} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
 }
@@ -289,11 +291,16 @@ function answersAgainstDistance(r) {
     .map(({ from, asked, right }) => [from, 100 * right / asked]), (from, share) =>
     `${v.spec}, ${numberText(from)} to ${numberText(2 * from - 1)} characters back: ` +
       `${numberText(share, 1)} % right`).sort((a, b) => a.x - b.x));
+  const asked = new Map((r.variants.flatMap((v) => v.runs)
+    .find((run) => run.answers_by_distance)?.answers_by_distance ?? []).map((at) =>
+    [at.from, at.asked]));
+  const counts = [...asked].map(([from, count]) => `${numberText(count)} at ${numberText(from)}`);
   const { levels, sentence } = baselineOf(r);
   return made({ kind: "lines", series, levels,
     title: "Right answers against distance",
     caption: "Share of right answers by the distance back to where the answer was told. A point " +
-      `stands for distances up to the next point. ${thinned(series)}${sentence}`, x: doubling,
+      `stands for distances up to the next point. Questions of a run: ${listText(counts)}. ` +
+      `${thinned(series)}${sentence}`, x: doubling,
     xTitle: "distance back to where the answer was told, characters", ...answersAxis });
 }
 

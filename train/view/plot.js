@@ -148,7 +148,8 @@ function drawLevels(plot, levels) {
   levels.forEach(({ name }, i) => {
     plot.out += path("level", xml`M${left} ${downs[i]}H${right}`);
     const places = [downs[i] - 5, downs[i] + 14].flatMap((y) => [[left + 8, y, "start"],
-      [(left + right) / 2, y, "middle"], [right - 8, y, "end"]]);
+      [right - 8, y, "end"], ...Array.from({ length: 9 }, (_, k) =>
+        [left + (right - left) * (k + 1) / 10, y, "middle"])]);
     drawWhereFree(plot, name, places, "quiet base");
   });
 }
@@ -164,6 +165,11 @@ function drawLine(plot, { style, faint, points }, marks) {
     plot.out += path(`band ${colour}`,
       `${course([...along(banded, "high"), ...along(banded, "low").reverse()])}z`);
   const places = along(points, "y");
+  places.slice(1).forEach(([x, y], i) => {
+    const [fromX, fromY] = places[i], steps = Math.ceil(Math.hypot(x - fromX, y - fromY) / 8);
+    for (let k = 0, part = 0; k <= steps; part = ++k / steps)
+      plot.taken.push(boxAround(fromX + (x - fromX) * part, fromY + (y - fromY) * part, 2));
+  });
   if (points.length > 1) plot.out += path(`line ${colour}${faint ? " faint" : ""}`, course(places));
   if (faint) return;
   const last = points.length - 1, before = Math.min(last, last < 12 ? 12 : 7, marks - 1);

@@ -2,6 +2,10 @@
 
 #include <utf8.h>
 
+#include <regex>
+
+#include "data/built_in.h"
+#include "models/attention_spec.h"
 #include "train/compare/premises.h"
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
@@ -30,9 +34,33 @@ std::string element(const std::string& tag, std::string_view content) {
   return "<" + tag + ">" + escaped(content) + "</" + tag + ">\n";
 }
 
+// Text in which a line does not end between a number and its sign of percent.
+std::string sentence(std::string text) {
+  std::erase(text, '`');  // of settings
+  return std::regex_replace(escaped(text), std::regex(" %"), "&nbsp;%");
+}
+
 std::string names_or_count(const std::vector<std::string>& names, const std::string& noun) {
   if (names.size() <= kNamedInTitle) return list_text(names);
   return std::to_string(names.size()) + " " + noun + "s";
+}
+
+// What an attention's word stands for: sentences on its kinds, then its other settings. Throws
+// SettingError for one that this program does not have.
+std::string meaning_of(std::string_view spec) {
+  std::string text, settings;
+  for (const LayerSpec& part : parse_attention_spec(spec).cycle) {
+    std::string sentence = "share reads the cache of an earlier layer";
+    if (!part.shares()) sentence = part.kind->summary.substr(0, part.kind->summary.find(". "));
+    if (text.find(sentence) == text.npos) text += sentence + ". ";
+    for (const auto& [name, value] : part.settings.items()) {
+      const std::string setting = name + " " + setting_text(value);
+      if (settings.find(setting) == settings.npos)
+        settings += (settings.empty() ? "Here: " : ", ") + setting;
+    }
+  }
+  std::erase(text, '`');
+  return text + settings + (settings.empty() ? "" : ".");
 }
 
 // A part as HTML; what its script draws is added where .beside stands, and at its end.
@@ -40,18 +68,24 @@ std::string section(const ReportPart& part, bool alone) {
   std::string out = "<section class=\"part\">\n" + element(alone ? "h1" : "h2", part.title);
   out += "<div class=\"columns beside\">\n";
   if (!part.verdicts.empty()) {
-    out += "<div class=\"verdict\"><strong>Verdict:</strong> " + escaped(part.verdicts.front());
-    std::string others;
-    for (std::size_t i = 1; i < part.verdicts.size(); ++i)
-      others += element("li", part.verdicts[i]);
-    out += (others.empty() ? "" : "\n<ul>\n" + others + "</ul>") + "</div>\n";
+    out += "<div class=\"verdict\"><strong>Verdict:</strong> ";
+    for (const VerdictItem& item : part.items)
+      out += "<p>" + (item.word.empty() ? "" : "<b>" + escaped(item.word) + "</b> ") +
+             sentence(item.text) + "</p>\n";
+    if (part.items.empty()) out += escaped(part.verdicts.front());
+    out += "</div>\n";
   }
+  if (!part.asked.empty()) out += "<div class=\"asked\">" + element("p", part.asked) + "</div>\n";
   out +=
       "</div>\n<h2>Results</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
       "aria-label=\"Results\">" +
       element("pre", part.table(Format::text, 0)) + "</div>\n";
-  for (const std::string& note : part.notes) out += "<p class=\"note\">" + escaped(note) + "</p>\n";
-  return out + "</section>\n";
+  for (const std::string& note : part.notes)
+    out += "<p class=\"note\">" + sentence(note) + "</p>\n";
+  if (!part.words.empty()) out += "<h2>Words</h2>\n<dl class=\"columns words\">\n";
+  for (const auto& [word, meaning] : part.words)
+    out += element("dt", word) + element("dd", meaning);
+  return out + (part.words.empty() ? "" : "</dl>\n") + "</section>\n";
 }
 
 // Replaces the one `place` in `page` by `content`.
@@ -69,6 +103,15 @@ ReportPart comparison_part(const ComparisonResult& result, bool can_try) {
   part.title = (named ? "Attention compared: " : "") + names_or_count(specs, "attention") +
                (named ? "" : " compared");
   part.verdicts = verdict_clauses(result);
+  part.items = verdict_items(result);
+  if (const BuiltInCorpus* const text = find_built_in(result.data))
+    part.asked = "What was asked: " + std::string(text->about) + ".";
+  try {
+    if (named)
+      for (const std::string& spec : specs) part.words.emplace_back(spec, meaning_of(spec));
+  } catch (const SettingError&) {  // results of a program with an attention of its own
+    part.words.clear();
+  }
   part.table = [result](Format format, std::size_t width) {
     return results_table(result, format, width);
   };

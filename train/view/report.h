@@ -3,9 +3,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/compare/comparison.h"
+#include "train/compare/verdict.h"
 #include "train/show/table.h"
 
 /// Reports for people: one HTML file that loads nothing, with the verdicts and tables as text and
@@ -23,6 +25,9 @@ inline constexpr const char* kTrainingPage = "headcount.html";
 struct ReportPart {
   std::string title;                  ///< "Attention compared: mha and mqa"
   std::vector<std::string> verdicts;  ///< see verdict_clauses; none for training runs
+  std::vector<VerdictItem> items;     ///< the same as a list, if anything is decided
+  std::string asked;                  ///< what the text asks of the models; empty: nothing to say
+  std::vector<std::pair<std::string, std::string>> words;  ///< attentions and what they are
   /// As commands print it with this `--format`; text is at most so wide if that is not 0.
   std::function<std::string(Format, std::size_t width)> table;
   std::vector<std::string> notes;  ///< sentences below the table

@@ -4,7 +4,7 @@
 import { bitsCharts } from "./bits.js";
 import { answersAxis, chartsOf, firstDrawn, leftOut, lossAxis } from "./charts.js";
 import { costCharts } from "./cost.js";
-import { durationText, listText, mean, numberText, plural, signedText,
+import { durationText, listText, mean, numberText, percentText, plural, shownCharacter, signedText,
   visible } from "./format.js";
 import { chart, escaped } from "./plot.js";
 import { kLookup, lookupPicture } from "./lookup_picture.js";
@@ -21,8 +21,8 @@ const folded = (summary, content, open = "") =>
   `<details${open}>\n${element("summary", summary)}${content}</details>\n`;
 const settingsOf = (runs, content) => folded(`Settings that all ${runs} share`, content);
 
-const definitions = (entries) => `<dl>\n${entries.filter(([, value]) => value)
-  .map(([name, value]) => element("dt", name) + element("dd", value)).join("")}</dl>\n`;
+const entriesOf = (entries) => entries.filter(([, value]) => value)
+  .map(([name, value]) => element("dt", name) + element("dd", value)).join("");
 
 const key = (shades, unit, decimals, name = "") => `<p class="key${name}">${shades.map((least, i) =>
   `<i class="l${i + 1}">${numberText(least, decimals)}</i> `).join("")}${unit} or more</p>\n`;
@@ -46,20 +46,45 @@ function lossSection({ passage }, readers, r) {
   return section("Where the loss arises", element("p", `Passage ${passage.number} of the ` +
     "validation part, as the first seed of each attention reads it. The darker a character, the " +
     "more nats the model loses on it." +
-    (asked ? " Underlined characters are answers: only earlier text determines them." : "") +
+    (!asked ? "" : placeOfValue(r) < 0
+      ? " Underlined characters are answers: only earlier text determines them."
+      : " Underlined characters stand where an answer is asked for; the text has a random one.") +
     (only ? " The loss counts answers only." : "")) +
     `${key(kLossShades, "nats", 1)}<div class="readings">\n${figures.join("")}</div>\n`);
 }
 
-function headFigure({ characters, question }, { entropy, weights }, layer, head) {
+const nameOfHead = (layer, head) => `layer ${layer + 1}, head ${head + 1}`;
+
+function headFigure({ characters, question }, { weights }, layer, head) {
   const hovers = weights.map((weight) => weight >= 0.01 ? `${numberText(100 * weight, 1)} %` : "");
-  const caption = `layer ${layer + 1}, head ${head + 1}: entropy ${numberText(entropy, 2)} nats`;
+  const most = Math.max(...weights), at = weights.indexOf(most);
+  const caption = `${nameOfHead(layer, head)}: ${percentText(most, 0)} on ${
+    escaped(shownCharacter(characters[at]))}, ${plural(question - at, "character")} back`;
   return passageFigure(caption, " w",
     shadedText(characters.slice(0, weights.length), weights, kWeightShades, { hovers }) +
     `<i class="d q" title="asked for">${escaped(visible(characters[question]))}</i>`);
 }
 
-function headsSection({ passage }, readers) {
+// Position of the value that the question of a passage asks for, in texts of pairs; the text goes on
+// with a random character where it is asked for. -1 in other texts.
+function placeOfValue({ data, config, passage: { characters, question } }) {
+  const length = config["line-length"] ?? characters.length, begin = question - question % length;
+  if (!["recall", "mqar"].includes(data)) return -1;
+  const key = characters.indexOf(characters[question - 1], begin);
+  return key < question - 1 ? key + 1 : -1;
+}
+
+// Sentence on the head that looks most at the value that is asked for.
+function pointingText(r, { spec, reading }) {
+  const at = placeOfValue(r);
+  const [best] = reading.heads.flatMap((layer, i) => layer.map(({ weights }, k) =>
+    ({ i, k, share: weights[at] }))).sort((a, b) => b.share - a.share);
+  return at < 0 || !best ? "" : `The right answer is ${r.passage.characters[at]}. Of ${spec}, ` +
+    `${nameOfHead(best.i, best.k)} looks most at it, with ${percentText(best.share, 0)} of its weight.`;
+}
+
+function headsSection(r, readers) {
+  const { passage } = r;
   const heads = readers.flatMap(({ reading }) => reading.heads.flat()).length;
   const most = Math.max(1, Math.floor(kMostHeads / readers.length));
   const details = readers.map(({ spec, reading }) => {
@@ -68,14 +93,14 @@ function headsSection({ passage }, readers) {
       : [`<p>layer ${i + 1} has no scores: it keeps a state</p>\n`]);
     const left = figures.length - most;
     const more = left > 0 ? `<p>${plural(left, "more head")} not shown</p>\n` : "";
-    return folded(spec, `<div class="looks">\n${figures.slice(0, most).join("")}${more}</div>`,
+    return folded(spec, `<div class="looks">\n${figures.slice(0, most).join("")}${more}</div>` +
+      element("p", pointingText(r, { spec, reading })),
       heads <= kOpenHeads ? " open" : "");
   });
   return section("What each head looks at", element("p", "Attention of each head when the model " +
-    "predicts the boxed character of the same passage, the last " +
-    `${passage.answers?.includes(passage.question) ? "answer" : "one"}. Shades are the shares of ` +
-    "one head's attention weights; their entropy is 0 if the head attends to one character only, " +
-    "and log n if it attends to n characters equally.") +
+    "predicts what stands in the box of the same passage, the last " +
+    `${passage.answers?.includes(passage.question) ? "answer" : "character"}. Shades are the shares of ` +
+    "one head's attention weights, and its caption names the character with the most of them.") +
     key(kWeightShades, "of the weight", 2, " w") + details.join(""));
 }
 
@@ -90,7 +115,8 @@ function scopeText(r) {
       "differences another seed would show too." : "");
 }
 
-const tableNote = (r) => `Loss in nats per ${r.only_answers ? "answer" : "character"} over ` +
+const tableNote = (r) => r.verdict.metric === "steps" ? "" :
+  `Loss in nats per ${r.only_answers ? "answer" : "character"} over ` +
   `${r.evaluated_characters ? "the beginning of" : "the whole of"} the validation split. +- is ` +
   "the half width of a 95\u00a0% interval over seeds: of twenty such intervals, about nineteen " +
   "contain the true mean. Differences are between runs of the same seed. Intervals are not " +
@@ -106,25 +132,51 @@ function tryLink(r) {
     "it</a>: train these attentions in a browser, and ask them.</p>\n";
 }
 
+// A passage of the text as a model reads it, up to its question, and the answer.
+function exampleOf(r) {
+  if (!r.passage?.answers?.includes(r.passage.question)) return "";
+  const { characters, question } = r.passage, at = placeOfValue(r);
+  const shown = (some) => escaped(some.map(visible).join(""));
+  const begin = at < 0 ? characters.lastIndexOf("\n", question - 1) + 1
+    : question - question % (r.config["line-length"] ?? characters.length);
+  const line = characters.slice(Math.max(begin, question - 200), question);
+  const answer = characters[at < 0 ? question : at];
+  return `<pre class="example">${shown(line)}<b>${shown([answer])}</b></pre>\n` +
+    element("p", "An example: the underlined character is the right answer.");
+}
+
+// Words of the tables, beside those of the attentions.
+const kWords = (r) => [
+  [`KV B/token at ${r.context}`, "bytes of KV cache in float32, over all layers, of a text of " +
+    `${numberText(r.context)} tokens, divided by its tokens`],
+  ["seed", "number from which weights and batches of a run are drawn; by seed: compared with the " +
+    "run of the same seed, which reads the same text in the same order"],
+  [`enough, ${r.verdict.metric === "steps" ? "later" : "not enough"}, undecided`,
+    "shown to cost less than the tolerance; shown to cost more; neither is shown"],
+  ["H, G, d", "query heads, KV heads, and the numbers of a head"],
+  ["nats", "unit of the loss: 0 is certainty, and a guess among n characters has log n"],
+];
 // Parts of a comparison's section: beside its verdict, and below its table.
 export function comparisonParts(r, canTry = false) {
   const charts = [...chartsOf(r), ...bitsCharts(r)];
   const readers = r.passage ? r.variants.filter((v) => v.reading) : [];
   const hours = r.machine_hours;
   return {
+    asked: exampleOf(r), words: entriesOf(kWords(r)),
     beside: charts.slice(0, 2).map(figure).join("") + element("p", scopeText(r)) +
       (canTry ? tryLink(r) : ""),
-    below: `<p class="note">${escaped(tableNote(r))}</p>\n` +
+    below: (tableNote(r) && `<p class="note">${escaped(tableNote(r))}</p>\n`) +
       section("Charts", charts.length > 2
         ? `<div class="columns">\n${charts.slice(2).map(figure).join("")}</div>\n` : "") +
       (r.data === "lookup" ? section("What a lookup is", `<div class="columns">\n${
         figure({ caption: kLookup, svg: lookupPicture() })}</div>\n`) : "") +
       (readers.length ? lossSection(r, readers, r) + headsSection(r, readers) : "") +
-      section("How to repeat it", element("pre", r.command) + definitions([
+      section("How to repeat it", element("pre", r.command) +
+        `<dl class="columns">${entriesOf([
         ["Text", r.data], ["SHA-256 of the text", r.data_sha256],
         ["Sizes matched", r.match === "none" ? "no" : r.match], ["Swept", r.sweep],
         ["Version", r.version], ["Machine", r.machine],
-        ["Machine time", Number.isFinite(hours) ? durationText(3600 * hours) : ""]]) +
+        ["Machine time", Number.isFinite(hours) ? durationText(3600 * hours) : ""]])}</dl>\n` +
         settingsOf("attentions", element("pre", JSON.stringify(r.config, null, 2)))),
   };
 }
@@ -233,9 +285,11 @@ const costParts = (cost) => ({ beside: costCharts(cost).map(figure).join(""), be
 export function fillReport(page) {
   const data = JSON.parse(page.getElementById("data").textContent);
   for (const [i, part] of page.querySelectorAll(".part").entries()) {
-    const { beside, below } = data[i].cost ? costParts(data[i].cost)
+    const { asked = "", words = "", beside, below } = data[i].cost ? costParts(data[i].cost)
       : data[i].runs ? runsParts(data[i].runs)
       : comparisonParts(data[i].results, data[i].can_try);
+    part.querySelector(".asked")?.insertAdjacentHTML("beforeend", asked);
+    part.querySelector(".words")?.insertAdjacentHTML("beforeend", words);
     part.querySelector(".beside").insertAdjacentHTML("beforeend", beside);
     part.insertAdjacentHTML("beforeend", below);
   }

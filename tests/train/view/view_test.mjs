@@ -107,6 +107,10 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   study.variants[0].may_overfit = true; // so that losses at the end rank nothing
   const overfit = chartsOf(study)[1];
   assert.ok(!overfit.svg.includes("front") && !overfit.caption.includes("better"));
+  const far = chartsOf({ ...kept("recall"), variants: [{ spec: "mha", runs: [{ val_loss: 1,
+    answers_by_distance: [{ from: 2, asked: 4, right: 3 }, { from: 4, asked: 90, right: 9 }] }] }] })
+    .find(({ title }) => title === "Right answers against distance");
+  includes(far.caption, "Questions of a run: 4 at 2 and 90 at 4.");
   const steps = chartsOf(kept("recall")).find(({ title }) => title.includes("compared with"));
   assert.equal(count(steps.svg, /class="dot/g), 20); // of answers and steps, a dot for each seed
 }
@@ -144,7 +148,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
 }
 
 // The lookup text: its picture, whose squares each share one line with the piece, and its
-// sentences, which the program and the page on comparisons have as well.
+// sentences, which the program has as well.
 {
   const svg = lookupPicture();
   expectSound(svg, "lookup");
@@ -152,7 +156,6 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
     assert.equal(count(svg, new RegExp(`class="${name}"`, "g")), 4 + 1, name); // with the legend
   assert.equal(count(svg, />K</g), 4);
   const words = (text) => text.replace(/"\s*"/g, "").replace(/\s+/g, " ");
-  includes(words(read("train/compare/README.md")), kLookup.slice(1));
   includes(words(read("data/texts/lookup.cpp")), kLookup.slice(1, -1));
   includes(comparisonParts({ ...kept("recall"), data: "lookup" }).below, svg);
 }
@@ -255,6 +258,33 @@ for (let i = 0; i < 200; ++i) {
   assert.deepEqual(moved.map(({ k }) => k), order);
   moved.forEach(({ y }, k) => assert.ok(y >= 40 && y <= 340.001 &&
     (!k || y - moved[k - 1].y >= 15.999)));
+}
+
+// A page shows what was asked, with the right answer, and which head points at it. The text of
+// recall goes on with a random character where it asks.
+{
+  const r = kept("recall"), weights = [0.02, 0.9, 0.03, 0.03, 0.02];
+  r.config["line-length"] = 6;
+  r.passage = { number: 1, characters: [..."SoMbSx"], answers: [5], question: 5 };
+  r.variants[0].reading = { seed: 1, losses: Array(6).fill(0), heads: [[{ entropy: 1, weights }]] };
+  const parts = comparisonParts(r);
+  includes(parts.asked, ">SoMbS<b>o</b><");
+  includes(parts.words, "<dt>KV B/token at 32</dt>", "<dt>enough, later, undecided</dt>");
+  includes(parts.below, "layer 1, head 1: 90\u00a0% on o, 4\u00a0characters back",
+    "The right answer is o. Of mha, layer 1, head 1 looks most at it, with 90\u00a0% of its weight.");
+}
+
+// The name of a level finds a place beside a curve that crosses it.
+{
+  const near = list(60, (x) => ({ x, y: x < 30 ? 25 + x / 10 : 31 - x / 10 }));
+  const svg = chart({ kind: "lines", title: "t", xTitle: "step", marks: 1,
+    series: [{ name: "a", style: 0, points: [...near, { x: 100, y: 100 }] }],
+    levels: [{ y: 25, name: "guessing" }] });
+  const [x, y, anchor] = svg.match(/class="quiet base" x="(\S+)" y="(\S+)" text-anchor="(\w+)"/)
+    .slice(1), left = x - 60 * { start: 0, middle: 0.5, end: 1 }[anchor];
+  for (const [a, b] of svg.match(/class="line c0" d="M(.*?)"/)[1].split("L")
+    .map((place) => place.split(" ").map(Number)))
+    assert.ok(a < left || a > left + 60 || b > Number(y) + 3 || b < y - 11, `a curve at ${a} ${b}`);
 }
 
 // Shades: neighbours that look alike are one element, and nothing of the text is lost.
