@@ -72,7 +72,7 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
   for (Index layer = 0; layer < plan->layers; ++layer) {
     if (only_layer > 0 && layer + 1 != only_layer) continue;
     ShownLayer& shown = layers.emplace_back(
-        ShownLayer{layer + 1, std::string(plan->layer_attention(layer).kind().name), {}});
+        ShownLayer{layer + 1, attention_word(plan->layer_attention(layer)), {}});
     std::vector<HeadMap>& heads = maps[static_cast<std::size_t>(layer)];
     any = any || !heads.empty();
     if (!heads.empty() && only_head > std::ssize(heads)) {
@@ -128,13 +128,14 @@ std::string legend() {
   return text;
 }
 
-std::string map_text(const HeadMap& map, const std::vector<std::string>& labels) {
+// The map of a head, its last `most` rows.
+std::string map_text(const HeadMap& map, const std::vector<std::string>& labels, Index most) {
   std::string out = "  ", tens = "  ";
   for (std::size_t i = 0; i < labels.size(); ++i) out += labels[i];
   for (std::size_t i = 0; i < labels.size(); i += 10)
     tens += formatted("%-10zu", i + 1).substr(0, labels.size() - i + 9);
   out = tens.substr(0, tens.find_last_not_of(' ') + 1) + "\n" + out + "  entropy, nats\n";
-  for (Index query = 0; query < map.length; ++query) {
+  for (Index query = std::max<Index>(0, map.length - most); query < map.length; ++query) {
     out += labels[static_cast<std::size_t>(query)] + " ";
     const std::span<const Real> row = map.row(query);
     for (Index key = 0; key < map.length; ++key) {
@@ -185,6 +186,32 @@ std::string svg_of(const std::vector<ShownLayer>& layers, const std::vector<std:
          body + "</svg>\n";
 }
 
+// The maps as text: those that fit on a screen, unless a layer and a head are named.
+std::string maps_text(const std::vector<ShownLayer>& layers, const std::vector<std::string>& labels,
+                      bool whole) {
+  constexpr Index kScreen = 18;  // rows
+  const Index length = std::ssize(labels), most = whole ? length : std::min(length, kScreen - 2);
+  Index room = whole ? 1 : std::max<Index>(1, kScreen / (most + 2)), left = 0;
+  std::string text;
+  for (const ShownLayer& layer : layers) {
+    const std::string name = "layer " + std::to_string(layer.number);
+    if (layer.heads.empty())
+      text += name + ": " + layer.attention + " has no scores, it keeps a state\n";
+    for (const auto& [head, map] : layer.heads) {
+      if (room-- > 0) {
+        text += name + " (" + layer.attention + "), head " + std::to_string(head) + "\n" +
+                map_text(map, labels, most);
+      } else {
+        ++left;
+      }
+    }
+  }
+  if (left > 0 || most < length)
+    text += (left > 0 ? counted(left, "more head") : counted(length - most, "earlier row")) +
+            " not shown: --layer and --head name one, --out FILE.svg draws all\n";
+  return text;
+}
+
 Json layer_json(const ShownLayer& layer) {
   Json heads = Json::array();
   for (const auto& [number, map] : layer.heads) {
@@ -220,14 +247,7 @@ int attend_command(const Call& call) {
       "a row for each query, a column for each key it reads; weights from " + legend() +
       "\nentropy: 0 if a query reads one key alone, log n if it reads n keys alike\n" +
       stand_ins(tokens, run.vocabulary);
-  for (const ShownLayer& layer : layers) {
-    const std::string name = "layer " + std::to_string(layer.number);
-    if (layer.heads.empty())
-      text += name + ": " + layer.attention + " has no scores, it keeps a state\n";
-    for (const auto& [head, map] : layer.heads)
-      text += name + " (" + layer.attention + "), head " + std::to_string(head) + "\n" +
-              map_text(map, characters);
-  }
+  text += maps_text(layers, characters, given.whole("layer") > 0 && given.whole("head") > 0);
   return print_result(call.format, {{"text", run.vocabulary.decode(tokens)}, {"layers", all}}, all,
                       text);
 }

@@ -13,7 +13,7 @@ namespace {
 SettingList data_settings() {
   SettingList all = settings_in(
       Scope::data,
-      {{"tokens", "number of characters to print, rounded up to whole stories; 0: a few lines",
+      {{"tokens", "number of characters to print, rounded up to whole stories; 0: three stories",
         WholeRange{0}, 0},
        {"seed", "random seed of the stories; 1 is the text that models are trained on", Naturals{},
         1U}});
@@ -38,7 +38,7 @@ int data_command(const Call& call) {
                : "has no effect on " + std::string(corpus.name) + "; leave it out";
   });
   const StoryGrammar write = corpus.writer(given.of(corpus_settings(), corpus.name));
-  constexpr Index kFew = 120;  // characters
+  constexpr std::uint64_t kFew = 3;  // stories
   const Index wanted = given.has("tokens") ? given.whole("tokens") : 0;
   RandomKey key{.seed = given.get("seed").get<std::uint64_t>(),
                 .stream = random_stream("data/" + std::string(corpus.name)),
@@ -47,7 +47,7 @@ int data_command(const Call& call) {
   Index written = 0;
   // A text without line breaks has none in a file, so that models read what they are trained on.
   bool on_line = false;
-  for (; written < (wanted > 0 ? wanted : kFew); ++key.step) {
+  for (; wanted > 0 ? written < wanted : key.step < kFew; ++key.step) {
     const Story story = write(random_chooser(key));
     written += std::ssize(story.distances);
     on_line = !story.text.ends_with('\n');
@@ -64,7 +64,7 @@ int data_command(const Call& call) {
 }  // namespace
 
 const Command kDataCommand = {
-    {"data", "Print a built-in text: a few stories of it, or as much as --tokens says.",
+    {"data", "Print a built-in text: three stories of it, or as much as --tokens says.",
      "  headcount data tales\n"
      "  headcount data recall --pairs 2 --seed 7\n"
      "  headcount data tales --tokens 1M > tales.txt\n"},

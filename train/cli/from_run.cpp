@@ -72,9 +72,33 @@ TextFrame text_frame(const std::optional<TrainOptions>& options, Documents docum
 }
 
 std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& rounding) {
+  constexpr double kRealBits = 8 * sizeof(Real);
+  const ModelCache cache = cache_of(model);
+  const auto bytes = [&](const std::string& part, const CacheRounding& how) {
+    ModelCache alone = cache;
+    for (CachedLayer& layer : alone.layers)
+      std::erase_if(layer.parts, [&](const Kept& kept) { return kept.name != part; });
+    return static_cast<double>(alone.bytes(model->context, how).total().value()) /
+           static_cast<double>(model->context);
+  };
+  std::vector<std::string> parts;
+  std::string text;
+  for (const CachedLayer& layer : cache.layers) {
+    for (const Kept& kept : layer.parts) {
+      if (std::ranges::count(parts, kept.name) > 0) continue;
+      parts.push_back(kept.name);
+      const double rounded = bytes(kept.name, rounding), real = bytes(kept.name, {});
+      const CacheTypeRow& type = row_of(rounding.of(kept).type);
+      text += (text.empty() ? ":\n  " : ", ") + kept.name + " " + tenths_text(rounded);
+      if (kept.per_sequence || kept.exact)
+        text += " (never rounded)";
+      else if (type.scale_bytes > 0 && rounding.all.recent == 0)
+        text += " (" + tenths_text(rounded - real / kRealBits * type.bits) + " of scales)";
+    }
+  }
   return "a token takes " + tenths_text(kv_cache_bytes_per_token(model, rounding)) +
          " bytes of KV cache in " + rounding.text() + ", " +
-         tenths_text(kv_cache_bytes_per_token(model)) + " in f32";
+         tenths_text(kv_cache_bytes_per_token(model)) + " in f32" + text;
 }
 
 namespace {

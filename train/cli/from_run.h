@@ -52,8 +52,8 @@ std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string
 void require_room(const std::string& flag, std::span<const std::int32_t> tokens,
                   const LoadedRun& run, const char* or_else);
 
-/// What a token takes in a KV cache that is rounded so: "a token takes 76 bytes of KV cache in
-/// int8, 256 in f32".
+/// What a token takes in a KV cache that is rounded so, and what of: "a token takes 192 bytes of KV
+/// cache in int8, 560 in f32: k 72 (8 of scales), v 72 (8 of scales), canonA 48 (never rounded)".
 std::string cache_bytes_text(const ModelPlan& model, const CacheRounding& rounding);
 
 /// Loads the text to evaluate on as the validation part of a corpus named like the text: the text

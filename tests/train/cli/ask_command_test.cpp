@@ -92,7 +92,11 @@ TEST(DataCommand, PrintsTheTextThatModelsAreTrainedOn) {
               corpus.vocabulary.decode(corpus.train.tokens) +
                   corpus.vocabulary.decode(corpus.validation.tokens));
     const ProgramResult few = folder.done("data " + name);
-    EXPECT_LT(few.out.size(), 1000u);
+    EXPECT_TRUE(few.out.size() < 1000 && few.out.ends_with('\n')) << few.out;
+    const std::string end = name == "tales" ? "\n\n" : "\n";
+    std::size_t stories = 0;
+    for (std::size_t at = 0; (at = few.out.find(end, at)) != few.out.npos; ++at) ++stories;
+    EXPECT_EQ(stories, 3u) << few.out;
     EXPECT_EQ(few.err, "headcount: " + name + ": " + std::string(built_in->about) + "\n");
     EXPECT_NE(folder.done("data " + name + " --seed 2").out, few.out);
   }

@@ -20,12 +20,27 @@ class AttendCommand : public RunsOfASuite<AttendCommand> {
 TEST_F(AttendCommand, DrawsARowForEachCharacterOfEachHead) {
   const std::string out = text("--from run", {"--text", "4 is\n"});
   const std::vector<std::string> lines = lines_of(out);
-  ASSERT_EQ(lines.size(), 2 + 2u * 2 * 8) << out;
+  ASSERT_EQ(lines.size(), 2 + 2u * 8 + 1) << out;
   // The first character sees itself alone.
   expect_parts(out, {"0 ·, 0.03 ░, 0.1 ▒, 0.3 ▓, 0.6 █\nentropy: 0 if a query reads one key alone",
                      "\nlayer 1 (mha), head 1\n  1\n  4 is↵  entropy, nats\n4 █      0.00\n"});
   EXPECT_TRUE(lines[9].starts_with("↵ ")) << lines[9];
-  EXPECT_EQ(lines[26], "layer 2 (mha), head 2");
+  EXPECT_EQ(lines[10], "layer 1 (mha), head 2");
+  EXPECT_EQ(lines[18],
+            "2 more heads not shown: --layer and --head name one, --out FILE.svg draws all");
+}
+
+// A screen has the last rows of one head; a head that is named is shown whole.
+TEST_F(AttendCommand, PrintsWhatFitsOnAScreen) {
+  const std::vector<std::string> all = lines_of(call("--from run").out);
+  EXPECT_LE(all.size(), 24u);
+  expect_parts(all.back(), {"3 more heads not shown"});
+  train("long", "--context 32");
+  const std::vector<std::string> rows = lines_of(call("--from long --layer 1").out);
+  EXPECT_LE(rows.size(), 24u);
+  const std::string whole = call("--from long --layer 1 --head 2").out;
+  EXPECT_EQ(lines_of(whole).size(), 2 + 3u + 32);
+  expect_no_parts(whole, {"not shown"});
 }
 
 TEST_F(AttendCommand, NumbersEveryTenthColumnAndDrawsAnSvg) {
