@@ -29,7 +29,7 @@ TEST_F(OwnProgram, NamesTheirSettingsInHelp) {
 
 TEST_F(OwnProgram, TrainsResumesSamplesAndEvaluatesItsAttentionInEveryCacheType) {
   const nlohmann::json result = trained("--heads 4 --attention own --kv-heads 2 --out run");
-  EXPECT_EQ(result["attention"], "own");
+  EXPECT_EQ(result["attention"], "own2");
   EXPECT_EQ(result["kv_cache_bytes_per_token"], 2 * 2 * 4 * 4);  // two heads of k and v
   EXPECT_EQ(object("train --resume run --steps 6")["steps"], 6);
   const std::string sample = "sample --from run --tokens 12 --temperature 0";

@@ -369,7 +369,7 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
 std::vector<VerdictItem> verdict_items(const ComparisonResult& result) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result);
-  if (!limit || !result.undecided.empty()) return {};
+  if (result.variants.size() < 2 || !limit || !result.undecided.empty()) return {};
   const Numbers numbers{than, result.question.metric, *limit};
   std::vector<VerdictItem> items;
   for (const Verdict verdict : {Verdict::enough, Verdict::not_enough, Verdict::open}) {

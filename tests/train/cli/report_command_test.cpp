@@ -96,7 +96,7 @@ TEST_F(ReportCommand, JudgesKeptResultsAgainAndShowsThemBesideRuns) {
                 "\nverdict: enough too: gta2 and gqa2\n"});
   expect_parts(folder_->contents("beside/report.html"),
                {"<h2>Training run: a</h2>", "<h2>13 attentions compared</h2>",
-                "<strong>Verdict:</strong> <p><b>enough</b> mqa: 25 % of mha's KV cache",
+                "<strong>Verdict:</strong> <p><b>enough</b> mqa: 25&nbsp;% of mha's KV cache",
                 "What was asked: a line is pairs of a key and its value"});
   expect_parts(text(kept + "mqar_bytes.json --format csv"), {"spec,", "\nmqa,"});
   expect_refusal(kUsage, kept + "mqar_bytes.json a --format csv",
