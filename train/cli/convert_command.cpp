@@ -36,21 +36,9 @@ SettingList convert_settings() {
   return all;
 }
 
-// A model's attention with the settings of its kind: "mla: kv-rank 48, rope-dim 16, ...".
-std::string attention_line(const ModelPlan& model) {
-  std::string line = model->word;
-  for (const Setting& setting : model_settings()) {
-    if (setting.for_all || !model->settings.contains(setting.name)) continue;
-    line += (line.find(':') == std::string::npos ? ": " : ", ") + setting.name + " " +
-            setting_text(model->settings[setting.name]);
-  }
-  return line;
-}
-
 // One model of the conversion as JSON, with its loss on the text if there is one.
 Json side(const LanguageModel& model, const std::optional<Corpus>& text) {
   Json json = {{"attention", model.plan()->word},
-               {"settings", attention_line(model.plan())},
                {"params", model.parameters().element_count()},
                {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(model.plan()))}};
   if (!text) return json;
@@ -85,7 +73,7 @@ std::string text_of(const Json& result, const std::string& data) {
   const char* const bytes = "kv_cache_bytes_per_token";  // whole, or of rows that tokens share
   const bool whole = from[bytes].is_number_integer() && to[bytes].is_number_integer();
   const std::string out = text(result["out"]);
-  return "from " + text(from["settings"]) + "\nto   " + text(to["settings"]) + "\n\nparameters " +
+  return "from " + text(from["attention"]) + "\nto   " + text(to["attention"]) + "\n\nparameters " +
          both("params", 0) + "\nKV cache, bytes a token " + both(bytes, whole ? 0 : 2) + "\n" +
          (from.contains("loss") ? "loss " + both("loss", 4) + " nats per " + text(result["unit"]) +
                                       " (" + printable(text(result["data"])) + ")\n"

@@ -27,9 +27,10 @@ std::vector<Page> pages() {
   std::vector<Page> all;
   for (const char* path :
        {"README.md", ".github/CONTRIBUTING.md", "autograd/README.md", "models/checkpoint/README.md",
-        "models/examples/README.md", "nn/attention/ATTENTIONS.md", "nn/attention/README.md", "tests/bench/README.md",
-        "tests/bench/results/README.md", "train/README.md", "train/compare/FINDINGS.md",
-        "train/compare/QUESTION.md", "train/compare/README.md", "train/page/README.md"})
+        "models/examples/README.md", "nn/attention/ATTENTIONS.md", "nn/attention/README.md",
+        "tests/bench/README.md", "tests/bench/results/README.md", "train/README.md",
+        "train/compare/FINDINGS.md", "train/compare/QUESTION.md", "train/compare/README.md",
+        "train/page/README.md"})
     all.push_back({kRoot / path, file_contents(kRoot / path)});
   return all;
 }
@@ -216,9 +217,9 @@ TEST(Readme, ItsPageOfAttentionsSaysWhatHelpSays) {
     const std::string source(kind->source);
     const std::size_t year = source.find(" (");
     expected += "- **`" + std::string(kind->name) + "`**" +
-                (source.empty() ? ""
-                                : " ([" + source.substr(year + 2, 4) + "](" +
-                                      source.substr(0, year) + "))") +
+                (source.empty()
+                     ? ""
+                     : " ([" + source.substr(year + 2, 4) + "](" + source.substr(0, year) + "))") +
                 ": " + std::string(kind->summary) + "\n";
     EXPECT_EQ(matches(std::string(kind->summary), std::regex("\\.( |$)")).size(), 3u) << kind->name;
   }
