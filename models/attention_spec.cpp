@@ -236,7 +236,8 @@ std::string attention_word(const AttentionPlan& layer) {
   for (const auto& [name, value] : layer.values().items()) {
     const bool is_number = std::ranges::find(kind.numbers, name) != kind.numbers.end();
     const bool of_model = std::ranges::find(kOfModel, name) != std::end(kOfModel);
-    if (is_number || !(of_model || is_standard(name, value))) settings[name] = value;
+    if ((is_number && kind.attends) || !(of_model || is_standard(name, value)))
+      settings[name] = value;
   }
   return word_of(kind, std::move(settings));
 }

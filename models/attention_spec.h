@@ -62,9 +62,10 @@ inline constexpr std::string_view kSpecGrammar =
 /// Text of a cycle: "5*gqa2@64/gqa2".
 std::string text_of(std::span<const LayerSpec> cycle);
 
-/// Word of a layer: its kind with the numbers that it takes, and the settings of attentions that
-/// are not at their default: "gqa2", "mla16+8", "mqa@16". Not those that built-in texts set for all
-/// layers: `heads`, `positions`, `canon` and `canon-taps`.
+/// Word of a layer: its kind with the numbers that it takes (of a state if they are not its
+/// default), and the settings of attentions that are not at their default: "gqa2", "mla16+8",
+/// "mqa@16". Not those that built-in texts set for all layers: `heads`, `positions`, `canon` and
+/// `canon-taps`.
 std::string attention_word(const AttentionPlan& layer);
 
 /// Readable part of a file's name for a spec: "5xgqa2@64_gqa2".

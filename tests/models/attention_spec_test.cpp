@@ -59,6 +59,8 @@ TEST(AttentionSpec, ComesBackWholeFromAPlan) {
                                     {"mhax32", "mha"},  // the default width
                                     {"mqax16:qk-norm=on:tie-kv=on", "mqax16:qk-norm=on:tie-kv=on"},
                                     {"mha:canon=A", "mha"},
+                                    {"delta", "delta"},
+                                    {"delta48", "delta48"},
                                     {"mfa48", "mfa48"}})
     EXPECT_EQ(attention_word(applied(typed)), word);
   const ModelPlan pattern = resolve_model(Given(model_settings(), {{"attention", "mqa@16/share"}}));

@@ -102,7 +102,7 @@ TEST_F(AttendCommand, HasAllWeightsAsJson) {
 TEST_F(AttendCommand, SaysInOneLineWhichLayersHaveNoScores) {
   const std::vector<std::string> lines = lines_of(text("--from pattern --text 9is --head 1"));
   ASSERT_EQ(lines.size(), 9u);
-  EXPECT_EQ(lines[2], "layer 1: delta8 has no scores, it keeps a state");
+  EXPECT_EQ(lines[2], "layer 1: delta has no scores, it keeps a state");
   EXPECT_EQ(lines[3], "layer 2 (mqa), head 1");
   EXPECT_EQ(object("--from pattern --text 9is")["layers"][0]["heads"], json::array());
 }

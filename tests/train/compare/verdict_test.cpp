@@ -242,9 +242,8 @@ TEST(ComparisonTable, OfAWidthHasWhatANewcomerReadsInLinesThatFit) {
                                 std::string(60, 'y')};
   const std::string table = comparison_table(steps, Format::text, 90);
   for (const std::string& line : lines_of(table)) EXPECT_LE(line.size(), 90u) << line;
-  expect_parts(table,
-               {"attention  KV B/token at 0        steps to learn  more than mha by seed, %",
-                "with a long reason\n  yyy", "Steps are medians, "});
+  expect_parts(table, {"attention  KV B/token at 0        steps to learn  more than mha by seed, %",
+                       "with a long reason\n  yyy", "Steps are medians, "});
   const char* const wide[] = {"params", "tok/s", "Verdicts count seeds"};
   for (const char* part : wide) {
     expect_no_parts(table, {part});
