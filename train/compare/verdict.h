@@ -104,8 +104,8 @@ const VariantResult* cheapest_enough(const ComparisonResult& result);
 /// tolerance. If nothing can be decided, there is one clause, which says why.
 std::vector<std::string> verdict_clauses(const ComparisonResult& result);
 
-/// The same as a list: {"enough", "mqa: 28 % of mha's KV cache, in 140 steps (...)"}, those that are
-/// enough first, the undecided last. A sentence on all of them has no word. Empty if nothing is
+/// The same as a list: {"enough", "mqa: 28 % of mha's KV cache, in 140 steps (...)"}, those that
+/// are enough first, the undecided last. A sentence on all of them has no word. Empty if nothing is
 /// decided.
 struct VerdictItem {
   std::string word, text;
