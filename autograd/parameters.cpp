@@ -38,21 +38,6 @@ AlignedMemory ParameterStore::zeros() const {
   return buffer;
 }
 
-ParameterStore::Rounded::Rounded(ParameterStore& parameters) : parameters_(parameters) {
-  if (parameters.precision_ == Precision::f32) return;
-  AlignedMemory& to = parameters.rounded_;
-  const std::span<const Real> values = parameters.all_values();
-  if (!to) to = allocate_aligned(sizeof(std::uint16_t) * values.size());
-  round_to_bf16(values.data(), std::ssize(values), reinterpret_cast<Eigen::bfloat16*>(to.get()));
-  parameters.is_rounded_ = true;
-}
-
-const Eigen::bfloat16* ParameterStore::rounded(ParameterId id) const {
-  if (!is_rounded_) return nullptr;
-  const auto offset = sizeof(std::uint16_t) * static_cast<std::size_t>(entry(id).offset);
-  return reinterpret_cast<const Eigen::bfloat16*>(rounded_.get() + offset);
-}
-
 void ParameterStore::allocate() {
   values_ = zeros();
   gradients_ = Gradients(*this);

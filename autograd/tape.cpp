@@ -97,18 +97,6 @@ Var Tape::push_op(Op op, const Shape& shape, Real* value, std::span<const Var> i
   return output;
 }
 
-const Eigen::bfloat16* Tape::rounded(Var x) {
-  Node& n = node(x);
-  if (n.rounded == nullptr && n.parameter.valid()) n.rounded = parameters_->rounded(n.parameter);
-  if (n.rounded == nullptr) {
-    auto* const to = static_cast<Eigen::bfloat16*>(
-        arena_.take(sizeof(std::uint16_t) * static_cast<std::uint64_t>(n.shape.size())));
-    round_to_bf16(n.value, n.shape.size(), to);
-    n.rounded = to;
-  }
-  return n.rounded;
-}
-
 std::string Tape::parameter_name(Var x) const {
   const ParameterId id = node(x).parameter;
   return id.valid() ? parameters_->name(id) : "";

@@ -27,6 +27,7 @@ BESIDE = {
     "autograd/ops.h": "one line for each op: what it computes",
     "autograd/ops/row_sums.h": "a loop",
     "autograd/ops/support.h": "checks of shapes",
+    "autograd/operands.h": "operands in bfloat16, another precision",
     "autograd/parameters.h": "weights and their gradients, a buffer each",
     "autograd/arena.h": "memory that lives as long as a step",
     "autograd/random.h": "random numbers of dropout",

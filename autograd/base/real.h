@@ -2,6 +2,10 @@
 
 #include <cstddef>
 
+namespace Eigen {
+struct bfloat16;
+}
+
 namespace headcount {
 
 /// The number type of a build: float in library `headcount`, double in `headcount_d`.

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "autograd/operands.h"
 #include "autograd/ops.h"
 #include "autograd/ops/row_sums.h"
 #include "autograd/ops/support.h"
@@ -51,39 +52,30 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   require(w_shape.rank() == 2 && shape.rank() > 0 && shape.last() == w_shape[1], Op::linear,
           "the weight {} wants inputs of its last extent, got {}", w_shape, shape);
   const Index rows = shape.rows(), in = w_shape[1], out = w_shape[0];
-  if (bias) {
+  if (bias)
     require(tape.shape(*bias) == Shape{out}, Op::linear,
             "the bias must be [{}], one number per output, is {}", out, tape.shape(*bias));
-  }
   const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
                      : tape.record(Op::linear, shape.with_last(out), {x, weight});
   if (tape.dry(y, Count(shape.size()) * out)) return y;
-  ConstMatrix xm(tape.value(x), rows, in), wm(tape.value(weight), out, in);
+  const ConstMatrix xm = operand(tape, x, rows, in, rows),
+                    wm = operand(tape, weight, out, in, rows);
   Real* const yv = tape.value(y);
   const Precision precision = tape.precision();
-  const bool rounds = precision == Precision::bf16 && rows >= kFewRows;
-  if (rounds) xm.rounded = tape.rounded(x), wm.rounded = tape.rounded(weight);
   if (bias) {
     parallel_for(rows, row_chunk(out),
                  [=, bv = tape.value(*bias)](Index row) { std::copy_n(bv, out, yv + row * out); });
   }
   parallel_gemm(Matrix(yv, rows, out), xm, wm.transpose(), add_if(bias.has_value()), precision);
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    ConstMatrix dym(dy, rows, out);
-    Real* const memory = rounds ? t.pool().take((rows * out + 1) / 2) : nullptr;
-    if (rounds) {
-      auto* const to = reinterpret_cast<Eigen::bfloat16*>(memory);
-      round_to_bf16(dy, rows * out, to);
-      dym.rounded = to;
-    }
+    const GradientOperand dym(t, dy, rows, out);
     if (bias)
       put_row_sum(t.pool(), t.gradient_sink(*bias), rows, out,
                   [=](Index row, Index i) { return dy[row * out + i]; });
     if (const GradientSink dw = t.gradient_sink(weight))
-      parallel_gemm(Matrix(dw.data, out, in), dym.transpose(), xm, dw.write, precision);
+      parallel_gemm(Matrix(dw.data, out, in), dym.matrix().transpose(), xm, dw.write, precision);
     if (const GradientSink dx = t.gradient_sink(x))
-      parallel_gemm(Matrix(dx.data, rows, in), dym, wm, dx.write, precision);
-    if (rounds) t.pool().give_back(memory);
+      parallel_gemm(Matrix(dx.data, rows, in), dym.matrix(), wm, dx.write, precision);
   });
   return y;
 }

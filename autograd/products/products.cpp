@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/parallel.h"
+#include "autograd/products/bf16.h"
 #include "autograd/products/mac_counter.h"
 #include "autograd/products/product_kernels.h"
 

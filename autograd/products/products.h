@@ -5,10 +5,6 @@
 
 #include "autograd/base/real.h"
 
-namespace Eigen {
-struct bfloat16;
-}
-
 namespace headcount {
 
 /// A row-major matrix to write to; `stride` elements lie between the starts of two rows.
@@ -49,8 +45,6 @@ constexpr Write add_if(bool condition) { return condition ? Write::add : Write::
 /// Number type of a product's operands. With bf16 the product rounds both operands to bfloat16 and
 /// sums in Real, unless it is too small for that to pay.
 enum class Precision { f32, bf16 };
-/// Rows of c below which a product takes the time of reading b, and rounds nothing.
-inline constexpr Index kFewRows = 8;
 
 /// Library that computes matrix products, each on the calling thread alone: "oneDNN 2.6.3" in a
 /// float build that found oneDNN, else "Eigen". Eigen computes products that are too small for
@@ -59,9 +53,6 @@ std::string gemm_library();
 /// Lets oneDNN generate its kernels, which takes more than 10 ms and would delay the first product.
 /// Any thread may call it; Eigen needs no preparation.
 void prepare_gemm();
-
-/// Rounds numbers to bfloat16, on all threads.
-void round_to_bf16(const Real* from, Index count, Eigen::bfloat16* to);
 
 /// Reason why products of bfloat16 operands would be slower than float ones here; empty if they are
 /// faster. Where there is a reason, they are computed in Real from the rounded operands.

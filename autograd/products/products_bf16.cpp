@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "autograd/parallel.h"
+#include "autograd/products/bf16.h"
 #include "autograd/products/product_kernels.h"
 
 #ifdef __AVX512BF16__

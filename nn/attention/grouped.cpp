@@ -5,14 +5,12 @@
 /// Parameters: q_proj [H d, dim], k_proj and v_proj [G d, dim], o_proj [dim, H d].
 ///
 /// MFA is MQA with wider heads, whose queries pass through a latent: q_a_proj [rank, dim],
-/// q_a_layernorm [rank] and q_b_proj [H d, rank] (Hu et al., "Multi-matrix factorization
-/// attention", 2024).
+/// q_a_layernorm [rank] and q_b_proj [H d, rank] (Hu et al., 2024).
 ///
 /// `qk-norm` adds q_norm [d] and k_norm [d]. RoPE rotates the last `rope-dim` dimensions of a head.
 /// With `tie-kv` one row is key and value, and k_norm norms it as both: kv_proj [G d, dim] replaces
-/// k_proj and v_proj. The weighted sum of such rows is rotated by the
-/// keys' positions; rotating it back by the query's position leaves a rotation by the distance of
-/// each token (Su, "S2", https://kexue.fm/archives/10907).
+/// k_proj and v_proj. The weighted sum of rows is rotated by the keys' positions; rotated back by
+/// the query's, by the distance of each token (Su, "S2", https://kexue.fm/archives/10907).
 namespace headcount {
 
 namespace {

@@ -12,6 +12,7 @@
 #include "autograd/any_size.h"
 #include "autograd/cache/stored_rows.h"
 #include "autograd/parallel.h"
+#include "autograd/products/bf16.h"
 #include "autograd/products/mac_counter.h"
 #include "autograd/products/product_kernels.h"
 
