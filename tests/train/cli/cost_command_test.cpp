@@ -107,7 +107,7 @@ TEST_F(CostCommand, SaysTheBytesOfASequenceAndOfATokenAndTheirTerms) {
              "29 layers x 16 rows of 128 x 66 B = 30,624 B a token\n",
              "2 layers x 16 rows of 128 x 130 B = 4,160 B a token\n"}},
            {"--attention gqa4 --layers 1 --canon B --dim 64 --heads 4",
-            {"gqa: 1 layer x ", "gqa, convolutions: 1 layer x "}},
+            {"gqa4: 1 layer x ", "gqa4, convolutions: 1 layer x "}},
            {"--attention mqa --layers 2", {"mqa, 2 layers: 512 B a token\n"}}})
     expect_parts(text(flags), parts);
   const json law = object("--config gpt-oss-20b");
