@@ -158,10 +158,10 @@ namespace {
 
 // Attentions of `runs` with commas between them: "mha,gqa2".
 std::string attentions(const std::vector<TrainOptions>& runs) {
-  std::string text = runs.front().model->word;
+  std::string text = runs.front().model->attention;
   for (std::size_t i = 1; i < runs.size(); ++i) {
-    const std::string next = runs[i].model->word;
-    if (next != runs[i - 1].model->word) text += "," + next;
+    const std::string next = runs[i].model->attention;
+    if (next != runs[i - 1].model->attention) text += "," + next;
   }
   return text;
 }
