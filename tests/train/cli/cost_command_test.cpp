@@ -152,8 +152,10 @@ TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
   const json plain = object(kNarrow), narrow = object(kNarrow + " --head-dim 12");
   for (const std::string run : {"mha", "v4", "mfa8"}) {
     const json of_run = object("--context 16 --from " + run);
-    for (const std::string other : {"mqa", "mfa", "hca"})
-      if (!run.starts_with(other)) EXPECT_EQ(row(of_run, other), row(plain, other)) << run;
+    for (const std::string other : {"mqa", "mfa", "hca"}) {
+      if (run.starts_with(other)) continue;
+      EXPECT_EQ(row(of_run, other), row(plain, other)) << run;
+    }
     EXPECT_EQ(row(object("--context 16 --head-dim 12 --from " + run), "mqa"), row(narrow, "mqa"));
   }
   EXPECT_EQ(row(object("--from mfa8"), "mfa8").at("cache_elements_per_token_per_layer"), 2 * 8);
