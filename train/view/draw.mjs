@@ -59,6 +59,7 @@ const kStudies = [
   ["shakespeare_looks", "What do more seeds say of what was looked at earlier?", [lossTable]],
   ["headers", "What does one KV head cost on headers?", [lossTable, positionTable],
     "0.25 ± 0.10 of 1.28 nats after 2000 steps, far in the context. `headers_losses.jsonl`: names."],
+  ["headers_long", "And in a longer run, of one seed?", [lossTable, positionTable]],
   ["shakespeare_canon", "What do convolutions, gates and sinks do?", [lossTable],
     "Added convolutions cost 0.03; gates and sinks show nothing."],
   ["shakespeare_controls", "What do they do after half of the steps?", [lossTable]],
@@ -77,8 +78,10 @@ const kStudies = [
     "In 3 bits 1.5 times as much as eight keys, less than half of a key for one query head; " +
     "biases do not explain it (0.14 M parameters)."],
   ["keys_text_bias", "And with biases?", [lossTable, ...kDivergences]],
-  ["keys_recall", "In recall?",
-    [answerTable, (r) => roundingTable(r, kKeys), ...kDivergences]],
+  ...[["keys_recall", "In recall?"], ["keys_recall_bias", "In recall, with biases?"],
+    ["keys_lookup", "In lookups?"], ["keys_lookup_bias", "In lookups, with biases?"]]
+    .map(([name, question]) => [name, question,
+      [answerTable, (r) => roundingTable(r, kKeys), ...kDivergences]]),
   ["mqar_bytes", "Which attention recalls 32 pairs in 2000 steps?", [answerTable],
     "Four of 13: `mha`, `gqa2`, `mqa`, `gta2`."],
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
