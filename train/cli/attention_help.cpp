@@ -84,7 +84,8 @@ constexpr Topic kTopics[] = {
     {"bits",
      "--cache-dtype says in how many bits a cache stores numbers: f32, f16, bf16, fp8 (e4m3), "
      "int8, "
-     "int4, int3, int2, int1, or types of parts, k=int4+v=int2. int8 and less keep an f16 scale "
+     "int4, int3, int2, int1, or types of parts and of layers, k=int4+v=int2, int4+layer1=bf16. "
+     "int8 and less keep an f16 scale "
      "for each row of a head, or for each --cache-group numbers of it, which bytes include. "
      "States, "
      "inputs of convolutions and the gates of fox are never rounded. --cache-rotate, "
