@@ -1,8 +1,9 @@
 """The path from one training step to the matrix product is short enough to read in an evening.
 
-PATH has the files, in the order of the calls, and BESIDE what they include besides, with the reason
-why a reader may pass it by. A file that one of PATH includes must be in one of the two. README.md
-quotes the number of lines.
+PATH has the files, in the order of the calls, with attention in its plain form, to which tests hold
+the fused op that training runs. BESIDE has what they include besides, with the reason why a reader
+may pass it by: a file that one of PATH includes must be in one of the two. README.md quotes the
+number of lines. Prints the files with their lines. Usage: python3 tests/reading_path.py [FOLDER]
 """
 import pathlib
 import re
@@ -40,7 +41,7 @@ BESIDE = {
     "autograd/base/real.h": "float",
 }
 
-root = pathlib.Path(sys.argv[1])
+root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
 texts = {name: (root / name).read_text() for name in PATH}
 faults = []
 for name, text in texts.items():
@@ -56,5 +57,7 @@ readme = (root / "README.md").read_text()
 quoted = re.search(r"([\d,]+) lines from there to the matrix product", readme)
 if quoted is None or int(quoted[1].replace(",", "")) != lines:
     faults.append(f"README.md must say: {lines:,} lines from there to the matrix product")
-print("\n".join(faults) or f"{lines} lines in {len(PATH)} files")
+for name, text in texts.items():
+    print(f"{text.count(chr(10)):5}  {name}")
+print("\n".join(faults) or f"{lines:5}  lines in {len(PATH)} files")
 sys.exit(bool(faults))

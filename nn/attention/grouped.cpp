@@ -104,7 +104,7 @@ extern constinit const AttentionKind kMha = attention_of<GroupedAttention, MhaSi
     {.name = "mha",
      .summary =
          "Multi-head attention keeps a key and a value for each query head: 2 H d numbers a token. "
-         "Nothing is rebuilt. It wins where memory is plenty; all others are measured against it.",
+         "Nothing is rebuilt. It is for plenty of memory; all others are measured against it.",
      .formula = "softmax(qᵢ kᵢᵀ / √d) vᵢ",
      .source = "https://arxiv.org/abs/1706.03762 (2017)",
      .architecture = "llama",
@@ -112,8 +112,8 @@ extern constinit const AttentionKind kMha = attention_of<GroupedAttention, MhaSi
 extern constinit const AttentionKind kMqa = attention_of<GroupedAttention, GroupedSizes>(
     {.name = "mqa",
      .summary = "Multi-query attention keeps one key and one value for all heads: 2 d numbers a "
-                "token. Nothing is rebuilt, and a row read once serves all heads. It wins at long "
-                "contexts or large batches, of texts that ask one thing at a time.",
+                "token. Nothing is rebuilt, and a row read once serves all heads. It is for "
+                "long contexts and large batches; what it costs in loss depends on the text.",
      .formula = "softmax(qᵢ kᵀ / √d) v",
      .source = "https://arxiv.org/abs/1911.02150 (2019)",
      .architecture = "llama",

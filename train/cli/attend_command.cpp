@@ -206,9 +206,11 @@ std::string maps_text(const std::vector<ShownLayer>& layers, const std::vector<s
       }
     }
   }
-  if (left > 0 || most < length)
-    text += (left > 0 ? counted(left, "more head") : counted(length - most, "earlier row")) +
-            " not shown: --layer and --head name one, --out FILE.svg draws all\n";
+  if (left > 0 || most < length) {
+    if (left > 0) text += counted(left, "more head") + (most < length ? " and " : "");
+    if (most < length) text += counted(length - most, "earlier row");
+    text += " not shown: --layer and --head name one, --out FILE.svg draws all\n";
+  }
   return text;
 }
 

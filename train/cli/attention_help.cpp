@@ -83,13 +83,12 @@ constexpr Topic kTopics[] = {
      "headcount train --attention mqa --canon off"},
     {"bits",
      "--cache-dtype says in how many bits a cache stores numbers: f32, f16, bf16, fp8 (e4m3), "
-     "int8, "
-     "int4, int3, int2, int1, or types of parts and of layers, k=int4+v=int2, int4+layer1=bf16. "
-     "int8 and less keep an f16 scale "
-     "for each row of a head, or for each --cache-group numbers of it, which bytes include. "
-     "States, "
-     "inputs of convolutions and the gates of fox are never rounded. --cache-rotate, "
-     "--cache-levels and --cache-recent change how the rest is.",
+     "int8, int4, int3, int2, int1; of its parts, k=int4+v=int2; of layers, int4+layer1=bf16; or "
+     "each:int4, in eval and compare, with one layer at a time as computed. int8 and less are "
+     "symmetric around 0, with an f16 scale for each row of a head, which bytes include; with "
+     "--cache-group 32 they have the bytes of llama.cpp's q8_0 and q4_0. States, inputs of "
+     "convolutions and the gates of fox are never rounded. --cache-rotate, --cache-levels and "
+     "--cache-recent change how the rest is.",
      "headcount eval --from runs/gqa2 --cache-dtype int4"},
     {"pattern", kSpecGrammar, "headcount train --attention 3*mqa@16/mqa"},
 };

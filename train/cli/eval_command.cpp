@@ -212,7 +212,7 @@ int eval_command(const Call& call) {
   const std::span<const std::int32_t> tokens = text.validation.tokens;
   const Evaluation result = evaluate(*run.model, tokens, options);
   VariantResult each;
-  each.spec = plan->attention;
+  each.spec = plan->word;
   std::vector<CacheRounding> roundings;
   if (is_each) {
     each.runs.emplace_back();
