@@ -63,7 +63,7 @@ TEST(Ranks, TrainTheBitsOfOneProcess) {
     const ProgramResult together = done(folder, ranks, line(run, threads));
     EXPECT_EQ(json::parse(together.out)["val_loss"], alone["val_loss"]) << "one object";
     folder.expect_same_run(run, "alone", 6);
-    const std::string first = "gqa: ";  // what the run takes, which one rank says
+    const std::string first = "gqa1: ";  // what the run takes, which one rank says
     expect_parts(together.err, {first});
     EXPECT_EQ(together.err.find(first), together.err.rfind(first)) << together.err;
     if (ranks == 3)

@@ -134,9 +134,12 @@ function tryLink(r) {
 
 // A passage of the text as a model reads it, up to its question, and the answer.
 function exampleOf(r) {
-  if (!r.passage?.answers?.includes(r.passage.question)) return "";
-  const { characters, question } = r.passage, at = placeOfValue(r);
+  if (!r.passage?.answers) return "";
+  const { answers, characters, question } = r.passage, at = placeOfValue(r);
   const shown = (some) => escaped(some.map(visible).join(""));
+  if (!answers.includes(question)) // a story without a question
+    return `<pre class="example">${shown([...characters].slice(0, 200))}</pre>\n` +
+      element("p", "An example of the text, which asks nothing here.");
   const begin = at < 0 ? characters.lastIndexOf("\n", question - 1) + 1
     : question - question % (r.config["line-length"] ?? characters.length);
   const line = characters.slice(Math.max(begin, question - 200), question);

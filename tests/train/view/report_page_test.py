@@ -32,8 +32,11 @@ if (width >= 1100)
   expect(shown.some(e => box(e).left >= box(first).right), 'nothing stands in the right half');
 if (all('.verdict').length) {
   expect(/^Verdict: \\S/.test(shown.shift().textContent), 'no verdict comes first');
-  if (shown[0].matches('.asked'))
-    expect(shown.shift().querySelector('.example b'), 'nothing shows what was asked');
+  if (shown[0].matches('.asked')) {
+    const asked = shown.shift();
+    expect(asked.querySelector('.example b, .example + p')?.textContent.match(/^.$|asks nothing/u),
+      'nothing shows what was asked');
+  }
   const [{results}] = JSON.parse(document.getElementById('data').textContent);
   for (const what of ['.readings figure', '.looks'])
     expect(all(what).length === results.variants.length, `not each attention has ${what}`);
