@@ -164,9 +164,11 @@ extern const BuiltInCorpus kLookup = {
     .name = "lookup",
     .about =
         "a line of text shows five pieces, each with a value from 0 to 3, on squares of a board of "
-        "5 x 5. Then letters ask: each names a line of the board, in one of up to six directions, "
-        "on which exactly one piece stands. The answer is the value of that piece; only answers "
-        "count",
+        "5 x 5; a Braille character is a square and a value. Then letters ask: each names a line "
+        "of "
+        "the board, in one of up to six directions, on which exactly one piece stands; lines leave "
+        "one edge and return at the opposite one. The answer is the value of that piece; only "
+        "answers count",
     .settings = lookup_settings,
     .writer = lookup_writer,
     .defaults = lookup_defaults,

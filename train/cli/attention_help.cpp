@@ -8,6 +8,7 @@
 #include "nn/attention/costs.h"
 #include "train/cli/commands.h"
 #include "train/optimizer.h"
+#include "train/options.h"
 #include "train/show/units.h"
 
 namespace headcount {
@@ -90,6 +91,11 @@ constexpr Topic kTopics[] = {
      "convolutions and the gates of fox are never rounded. --cache-rotate, --cache-levels and "
      "--cache-recent change how the rest is.",
      "headcount eval --from runs/gqa2 --cache-dtype int4"},
+    {"verdict",
+     "of compare. Enough: an attention is shown to cost less than the tolerance, a quarter more "
+     "steps, 5 points of answers or 1 % of the loss than the reference with the same seed. Not "
+     "enough, of steps later: it is shown to cost more. Undecided: neither is shown.",
+     "headcount compare"},
     {"pattern", kSpecGrammar, "headcount train --attention 3*mqa@16/mqa"},
 };
 
@@ -194,6 +200,8 @@ std::string topic_text(std::string_view name) {
     return "built-in text: " + std::string(corpus->about);
   if (const OptimizerKind* const kind = find_optimizer(name))
     return "optimizer: " + std::string(kind->summary);
+  for (const SettingList& list : {training_settings(), cache_settings()})
+    if (const Setting* const flag = find_setting(list, name)) return "flag: " + help_text(*flag);
   return "";
 }
 
@@ -219,15 +227,18 @@ void print_topic_help(const std::string& name) {
   const Topic* const topic = find_topic(name);
   const BuiltInCorpus* const corpus = find_built_in(name);
   print_words(name + ": " + topic_text(name), 2);
-  const SettingList settings = topic    ? SettingList()
-                               : corpus ? corpus->settings()
-                                        : find_optimizer(name)->settings();
+  const OptimizerKind* const optimizer = find_optimizer(name);
+  const SettingList settings = topic       ? SettingList()
+                               : corpus    ? corpus->settings()
+                               : optimizer ? optimizer->settings()
+                                           : SettingList();
   for (const Setting& setting : settings)
     print_words("  --" + setting.name + "  " + help_text(setting), 6);
   std::cout << "try: "
-            << (topic    ? std::string(topic->command)
-                : corpus ? "headcount data " + name
-                         : "headcount train --optimizer " + name)
+            << (topic       ? std::string(topic->command)
+                : corpus    ? "headcount data " + name
+                : optimizer ? "headcount train --optimizer " + name
+                            : "headcount train --help all")
             << '\n';
 }
 

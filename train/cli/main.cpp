@@ -73,7 +73,9 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   const std::string& first = arguments[0];
   if (first == "help" && arguments.size() > 1 && arguments[1] != "all") {
-    const bool topic = !topic_text(arguments[1]).empty();
+    const bool is_command = std::ranges::any_of(
+        kCommands, [&](const Command* command) { return command->help.name == arguments[1]; });
+    const bool topic = !is_command && !topic_text(arguments[1]).empty();
     if (topic || is_attention(arguments[1])) {
       refuse_more(arguments, 2);
       topic ? print_topic_help(arguments[1]) : print_attention_help(arguments[1]);
@@ -81,7 +83,8 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     }
     std::vector<std::string> flags(arguments.begin() + 1, arguments.end());
     flags.front() = "--help";
-    return run_command(command_named(arguments[1], "command, attention or topic"), flags, ranks);
+    return run_command(command_named(arguments[1], "command, attention, topic or flag"), flags,
+                       ranks);
   }
   if (first == "--help" || first == "-h" || first == "help") {
     const bool all = arguments.size() > 1 && arguments[1] == "all";

@@ -137,9 +137,10 @@ export function stepsAgainstCache(r) {
     ...cacheAxis(r), yTitle: "steps to learn", y: { from: 0 } });
 }
 
-const learnedText = ({ config }) => config["stop-at-loss"] > 0
+const learnedText = ({ config, data }) => config["stop-at-loss"] > 0
   ? `the validation loss is below ${config["stop-at-loss"]}`
-  : `${config["stop-at-answers"] ?? 95} % of the answers are right`;
+  : `${config["stop-at-answers"] ?? 95} % of the answers` +
+    `${data === "lookup" ? " in each direction" : ""} are right`;
 
 // Evaluations on the way. A run that has ended keeps its last value while other seeds train on.
 function learningCurves(r) {

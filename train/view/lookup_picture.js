@@ -2,9 +2,10 @@
 import { colourOf, path, picture, textAt, titled, xml } from "./plot.js";
 
 export const kLookup = "A line of text shows five pieces, each with a value from 0 to 3, on " +
-  "squares of a board of 5 x 5. Then letters ask: each names a line of the board, in one of up " +
-  "to six directions, on which exactly one piece stands. The answer is the value of that piece; " +
-  "only answers count.";
+  "squares of a board of 5 x 5; a Braille character is a square and a value. Then letters ask: " +
+  "each names a line of the board, in one of up to six directions, on which exactly one piece " +
+  "stands; lines leave one edge and return at the opposite one. The answer is the value of that " +
+  "piece; only answers count.";
 
 const kSide = 5, kSquare = 44;
 const kDirections = ["column", "diagonal 1", "diagonal 2", "diagonal 3", "diagonal 4", "row"];
