@@ -62,10 +62,10 @@ TEST_F(EvalCommand, WithJsonPrintsOneObjectWithTheLossThatTrainingReported) {
 TEST_F(EvalCommand, WithoutJsonPrintsASummary) {
   expect_parts(text("--from run"),
                {"text.txt, validation part", " characters", "loss ", " bits", "accuracy "});
-  expect_parts(text("--from run --cache-dtype int8"),
-               {"changes the loss by", "KL divergence from unrounded ",
-                "first choice stays 100.0 %", " bytes of KV cache in int8, ",
-                ":\n  k 20 (4 of scales), v 20 (4 of scales)\n"});
+  expect_parts(
+      text("--from run --cache-dtype int8"),
+      {"changes the loss by", "KL divergence from unrounded ", "first choice stays 100.0 %",
+       " bytes of KV cache in int8, ", ":\n  k 20 (4 of scales), v 20 (4 of scales)\n"});
   train("states", "--attention delta/mqa --layers 2");
   expect_parts(text("--from states --cache-dtype int4"), {" (never rounded)", " of scales)"});
 }
