@@ -177,8 +177,8 @@ void CacheRounding::require_fit(std::span<const std::vector<Kept>> keeps) const 
   std::vector<std::string> known, exact;  // parts that are rounded, and others
   for (const std::vector<Kept>& of_layer : keeps) {
     for (const Kept& kept : of_layer) {
-      std::vector<std::string>& all = is_rounded(kept) ? known : exact;
-      if (std::ranges::find(all, kept.name) == all.end()) all.push_back(kept.name);
+      std::vector<std::string>& alike = is_rounded(kept) ? known : exact;
+      if (std::ranges::find(alike, kept.name) == alike.end()) alike.push_back(kept.name);
     }
   }
   for (const auto& rounded : parts) {
