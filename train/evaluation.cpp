@@ -321,7 +321,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   const Index per_part = std::max<Index>(1, kTokensPerPart / context);
   std::vector<EvaluatedPart> parts(
       static_cast<std::size_t>((std::ssize(starts) + per_part - 1) / per_part));
-  // Those of a part's predictions that count come first among its numbers.
+  // Divergences of a part's predictions, those that count first.
   const std::size_t of_part = options.rounding ? static_cast<std::size_t>(per_part * context) : 0;
   std::vector<double> divergences(parts.size() * of_part, std::numeric_limits<double>::quiet_NaN());
   Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone();

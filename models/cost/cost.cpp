@@ -86,7 +86,7 @@ bool reads_all_tokens(const CachedLayer& layer) {
   });
 }
 
-// Returns true if widths of heads are not those of other attentions.
+// Returns true if the attention has a default width of heads of its own, as mfa and v4 have.
 bool has_own_width(const LayerSpec& part) {
   return !part.shares() && find_setting(part.kind->settings(), "head-dim") != nullptr;
 }

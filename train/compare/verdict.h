@@ -104,9 +104,9 @@ const VariantResult* cheapest_enough(const ComparisonResult& result);
 /// tolerance. If nothing can be decided, there is one clause, which says why.
 std::vector<std::string> verdict_clauses(const ComparisonResult& result);
 
-/// The same as a list: {"enough", "mqa: 28 % of mha's KV cache, in 140 steps (...)"}, those that
-/// are enough first, the undecided last. A sentence on all of them has no word. Empty if nothing is
-/// decided.
+/// Verdict on one attention, for lists: {"enough", "mqa: 28 % of mha's KV cache, in 140 steps
+/// (...)"}. `verdict_items` has those that are enough first, the undecided last; a sentence on all
+/// attentions has no word. Empty if nothing is decided.
 struct VerdictItem {
   std::string word, text;
 };
