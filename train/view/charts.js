@@ -88,7 +88,7 @@ export function costsOfLosses(r, most = Infinity, controls = r.verdict.controls 
       : "One seed each, so there are no intervals.") +
     (limit === null ? "" : ` The band reaches to the tolerance, ${numberText(limit, 4)}.`) +
     (controls.length
-      ? " An exclamation mark is a control, which must cost something." : "") + beyond;
+      ? " An exclamation mark is a control, too small for the text on purpose." : "") + beyond;
   return made({ title, caption, rows, most,
     xTitle: `loss minus ${than.spec}, ${unitOf(r)}`, tolerance: limit ?? NaN,
     edges: ["within ←", "→ beyond"], width: kWideWidth });
