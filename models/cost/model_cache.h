@@ -43,8 +43,6 @@ struct CacheSizes {
   Count total() const { return growing + windowed + once; }
 };
 
-/// Bytes of a number of a state in a cache of any type: states are never rounded.
-inline constexpr Index kStateBytes = sizeof(Real);
 /// Bytes of a number of `kept`, with its part of the scale of a group; `rounding` is that of its
 /// layer.
 double bytes_of_number(const Kept& kept, const CacheRounding& rounding);
