@@ -1,5 +1,7 @@
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -45,6 +47,13 @@ std::string shortest_text(double number);
 /// result_out_of_range if it is too large, or so small that `number` is 0. Some standard libraries
 /// lack std::from_chars for double.
 std::errc parse_number(std::string_view text, double& number);
+/// Reads a whole number that takes up all of `text`; the type of `number` bounds it.
+template <std::integral Number>
+std::errc parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end != text.data() + text.size() ? std::errc::invalid_argument
+                                                                  : error;
+}
 
 /// The word of `known` with the least edit distance from `word`, counting letters inserted,
 /// removed, replaced or swapped with their neighbour. Empty if none differs in at most one letter

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,16 @@ const ModelFile& released_model(const std::string& name);
 /// Reads the configuration that `path` names: a file, its folder, "-" for standard input or a
 /// released model. Throws DataError that names what cannot be read.
 ModelFile read_model_file(const std::string& path);
+
+inline constexpr const char* kIndexFile = "model.safetensors.index.json";
+/// What a kIndexFile says. Source: huggingface.co/docs/transformers/main/en/big_models, "Sharded
+/// checkpoints".
+struct WeightIndex {
+  std::set<std::string> files;  ///< names of the files of weights, in the index's folder
+  double bytes = 0;             ///< of all weights; 0 if the index does not say
+};
+/// Throws DataError for an unusable index, such as one that names files outside of its folder.
+WeightIndex read_weight_index(const std::filesystem::path& path);
 
 /// Bytes of the weights beside a configuration: of the files that the index of the safetensors
 /// names, else of model.safetensors, else of its parts. None if there are none, or some are
