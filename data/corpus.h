@@ -38,7 +38,6 @@ struct Corpus {
   /// Lines for the user of the texts, whose settings stand between backquotes: of each file, on
   /// ForeignNewlines and what they cost, if there are any, and on documents.
   std::vector<std::string> notes;
-  bool newlines_replaced = false;  ///< some were read as "\n", or left out
   Documents documents = Documents::one;
 
   // Built-in corpora only.

@@ -24,12 +24,6 @@ bool is_factor(const Kept& kept) { return kept.name.ends_with("_a") || kept.name
 
 }  // namespace
 
-double CachedLayer::per_token() const {
-  double all = 0;
-  for (const Kept& kept : parts) all += of_token(kept);
-  return all;
-}
-
 double CachedLayer::once() const {
   double all = 0;
   for (const Kept& kept : parts)

@@ -27,8 +27,6 @@ struct CachedLayer {
   bool is_windowed(const Kept& kept) const {
     return window > 0 && kept.block == 0 && !kept.per_sequence;
   }
-  /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
-  double per_token() const;
   double once() const;  ///< numbers of states and convolutions
   bool has_rows() const;
   bool has_state() const;  ///< which inputs of convolutions and of open blocks are not
@@ -68,7 +66,7 @@ struct ModelCache {
   /// Throws SettingError for a part of `rounding` that no layer keeps and for a layer that the
   /// model lacks, ShapeError for a group that does not divide its rows, expanded ones included.
   void require_fit(const CacheRounding& rounding) const;
-  /// As CachedLayer::per_token, over all layers.
+  /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
   double per_token() const { return bytes_per_token(CacheType::real) / sizeof(Real); }
   Index kv_heads() const;  ///< the most of a layer; 0: none has any
   bool has_latents() const;

@@ -59,8 +59,7 @@ class LayerCache {
  public:
   LayerCache(std::vector<Kept> keeps, const CacheOptions& options);
 
-  Index length() const { return length_; }  ///< tokens so far; the last `capacity` are held
-  Index capacity() const { return capacity_; }
+  Index length() const { return length_; }  ///< tokens so far
   /// Makes `tokens` the number of tokens so far: 0 forgets them. Who appends tokens calls it once
   /// all layers have computed them.
   void set_length(Index tokens) { length_ = tokens; }
@@ -85,7 +84,7 @@ class LayerCache {
 
   std::vector<Kept> keeps_;
   std::vector<RowCache> rows_;
-  Index capacity_, length_ = 0;
+  Index length_ = 0;
   std::string form_;
 };
 
