@@ -181,9 +181,9 @@ struct AttentionKind {
   /// layer and no key mask: with a state, or rows that are pooled over or picked among these
   /// tokens.
   bool needs_causal = false;
-  /// Reason why the layer has no norms of `qk-norm` (see Attention::add_qk_norms), for errors;
-  /// empty: it has them.
-  std::string_view no_qk_norm = "its layer has no such norms";
+  /// Reason why the layer has no norms of `qk-norm`, for errors; empty: it has them, or its
+  /// constructor does not call add_qk_norms.
+  std::string_view no_qk_norm = {};
   double norm_epsilon = 1e-6;  ///< of its norms
   /// Settings that not all kinds have, or that have other defaults here: `settings_of` the kind's
   /// struct. Rules of defaults may read `dim`, too.
