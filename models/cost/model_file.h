@@ -37,11 +37,10 @@ struct WeightIndex {
 /// Throws DataError for an unusable index, such as one that names files outside of its folder.
 WeightIndex read_weight_index(const std::filesystem::path& path);
 
-/// Bytes of the weights beside a configuration: of the files that the index of the safetensors
-/// names, else of model.safetensors, else of its parts. None if there are none, or some are
-/// pointers of git-lfs or missing from the index, unless that has their sum. Throws DataError for
-/// files that cannot be read, for parts that are not all there, and for an index that names no
-/// files or files elsewhere.
+/// Bytes of the weights in a folder: of the files that kIndexFile names, else of model.safetensors,
+/// else of model-00001-of-00002.safetensors and so on. If such a file is missing or a pointer of
+/// git-lfs, the sum that kIndexFile gives; none without it. Throws DataError for files that cannot
+/// be read, for a missing -of- file without index, and for an unusable index.
 std::optional<double> weight_bytes(const std::filesystem::path& folder);
 
 }  // namespace headcount

@@ -15,7 +15,7 @@ TextPart passage_to_read(const Corpus& corpus, Index number, Index context);
 /// answer, or the last character.
 std::size_t question_of(const TextPart& passage);
 
-/// The passage as results.json has it: its "number", "characters", positions of "answers" (null
+/// Passage as results.json has it: its "number", "characters", positions of "answers" (null
 /// where the corpus marks none), and the position of the "question".
 nlohmann::ordered_json shown(const TextPart& passage, const Corpus& corpus, Index number);
 

@@ -13,9 +13,9 @@ Json kinds_json();
 /// Cached layers of float32 numbers, with the bytes of a token and of a full context.
 Json cache_json(const LanguageModel& model);
 
-/// A piece of the validation part of about 600 characters, and questions from it with their
-/// answers, if the text marks any: {"validation", "questions": [{"prompt", "answer"}]}. A prompt
-/// begins where its story begins.
+/// About 600 characters of the validation part, and questions from them with their answers, if the
+/// text marks any: {"validation", "questions": [{"prompt", "answer"}]}. A prompt begins where its
+/// story begins.
 Json text_json(const Corpus& corpus);
 
 /// Continues the "prompt" of `request`, UTF-8, by "tokens" characters at a "temperature" with a
