@@ -235,7 +235,7 @@ struct ComparisonResult {
   Index failed_runs = 0, diverged_runs = 0;  ///< failed runs include diverged ones
   double hours = 0;                          ///< machine time of all runs
   std::vector<VariantResult> variants;       ///< in the order given
-  nlohmann::ordered_json passage;            ///< on which the report shows attention: see shown
+  nlohmann::ordered_json passage;  ///< on which the report shows attention: see passage_json
 
   /// Without question and verdict: see comparison_json.
   static void fields(auto& io, auto& s) {

@@ -26,7 +26,7 @@ std::string baseline_name(const ComparisonResult& result);
 /// reached. The reference's runs on the first seeds settle the reason, as they settle the
 /// `tolerance`. If the reference is better than the baseline by no more than the tolerance, a model
 /// that learned nothing would be enough.
-std::string why_open(const ComparisonResult& result, double tolerance);
+std::string why_undecided(const ComparisonResult& result, double tolerance);
 
 /// Reason why no verdict can be reached although the reference has learned, a clause as above: an
 /// attention with a smaller cache, trained alike, is shown to be better by more than the tolerance.

@@ -33,7 +33,7 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohman
 /// end, which show overfitting,
 /// "baselines" as a plan has them, null for a text that marks no answers, and may have "steps",
 /// those that runs might take, which compares steps to learn.
-Json judged(const nlohmann::json& request);
+Json judge(const nlohmann::json& request);
 
 /// What the KV cache of other people's model costs: "text", as `headcount cost --config` prints it,
 /// and "figures", what view/cost.js draws. `request` has the text "config" of a config.json, the
