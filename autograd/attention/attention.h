@@ -62,7 +62,7 @@ struct PickedRows {
   /// the heads, without dropout; 0 after the last.
   Real* weights = nullptr;
 
-  /// List of query t of sequence b, of T.
+  /// Rows that query t of sequence b picked, of T = `queries` in each sequence.
   const std::int32_t* of(Index b, Index t, Index queries) const {
     return rows + (b * queries + t) * most;
   }
