@@ -1,7 +1,6 @@
 #include "autograd/arena.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <new>
 

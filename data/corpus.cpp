@@ -1,7 +1,6 @@
 #include "data/corpus.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <utility>
 

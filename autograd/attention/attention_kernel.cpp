@@ -1,6 +1,5 @@
 #include "autograd/attention/attention_kernel.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace headcount {

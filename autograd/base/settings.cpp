@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"

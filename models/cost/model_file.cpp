@@ -4,7 +4,6 @@
 #include <cctype>
 #include <iostream>
 #include <map>
-#include <set>
 #include <system_error>
 
 #include "autograd/base/files.h"

@@ -1,12 +1,9 @@
 #include "nn/attention/kind.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
-#include <vector>
 
-#include "autograd/base/error.h"
 #include "autograd/base/registry.h"
 #include "autograd/base/text.h"
 #include "nn/attention/costs.h"
