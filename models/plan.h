@@ -42,11 +42,9 @@ struct ResolvedModel : ModelSettings {
   /// Settings that its layers use, with their values; resolving them gives this model again.
   nlohmann::ordered_json settings;
 
-  const AttentionPlan& layer_attention(Index layer) const { return cycle[place(layer)]; }
+  const AttentionPlan& layer_attention(Index layer) const { return cycle[cycle_index(layer)]; }
   /// Index of a layer in `cycle`.
-  Index place(Index layer) const { return layer % std::ssize(cycle); }
-  /// The layer whose cache a layer reads: itself, or an earlier one if it shares.
-  Index writer(Index layer) const { return layer - place(layer) + writers[place(layer)]; }
+  Index cycle_index(Index layer) const { return layer % std::ssize(cycle); }
 };
 
 /// States of the Canon layers A, C and D of a block, outside of its attention, in the cache of its

@@ -139,7 +139,7 @@ ModelCache cache_of(const ModelPlan& model) {
     for (Kept& kept : kept_by_block(*model, attention)) layer.parts.push_back(std::move(kept));
   }
   ModelCache cache{.type = model->word, .width = model->dim, .notes = attention_notes(model)};
-  for (Index i = 0; i < model->layers; ++i) cache.layers.push_back(cycle[model->place(i)]);
+  for (Index i = 0; i < model->layers; ++i) cache.layers.push_back(cycle[model->cycle_index(i)]);
   return cache;
 }
 
