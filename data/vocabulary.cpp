@@ -18,7 +18,8 @@ namespace {
 std::string name_of(char32_t symbol) {
   const std::string number = formatted("U+%04X", static_cast<unsigned>(symbol));
   const std::string character = "'" + encode_utf8({&symbol, 1}) + "'";
-  return quoted(encode_utf8({&symbol, 1})) == character ? character + " (" + number + ")" : number;
+  return headcount::quoted(encode_utf8({&symbol, 1})) == character ? character + " (" + number + ")"
+                                                                   : number;
 }
 
 }  // namespace
