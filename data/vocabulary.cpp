@@ -17,9 +17,8 @@ namespace {
 /// Name of a character in messages: "'é' (U+00E9)"; of one that is not printable, its number alone.
 std::string name_of(char32_t symbol) {
   const std::string number = formatted("U+%04X", static_cast<unsigned>(symbol));
-  const std::string character = "'" + encode_utf8({&symbol, 1}) + "'";
-  return headcount::quoted(encode_utf8({&symbol, 1})) == character ? character + " (" + number + ")"
-                                                                   : number;
+  const std::string character = encode_utf8({&symbol, 1}), shown = headcount::quoted(character);
+  return shown == "'" + character + "'" ? shown + " (" + number + ")" : number;
 }
 
 }  // namespace
