@@ -1,7 +1,6 @@
 #include "autograd/arena.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -49,7 +48,6 @@ void Arena::add_block(std::uint64_t bytes) {
   // and wastes little.
   const std::uint64_t size = std::max({bytes, round_up(capacity() / 2), kSmallestBlock});
   blocks_.push_back({allocate_aligned(size), static_cast<std::size_t>(size), 0});
-  ++heap_allocations_;
 }
 
 void Arena::reset() {
@@ -74,7 +72,6 @@ Real* BufferPool::take(Index count) {
         round_up(static_cast<std::uint64_t>(std::max<Index>(count, 1)) * sizeof(Real));
     buffers_.push_back({allocate_aligned(bytes), static_cast<Index>(bytes / sizeof(Real)), false});
     capacity_ += static_cast<std::size_t>(bytes);
-    ++heap_allocations_;
     best = &buffers_.back();
   }
   best->in_use = true;

@@ -40,8 +40,8 @@ class Arena {
   }
   void reset();
 
-  std::size_t capacity() const;                                       ///< bytes held
-  std::size_t heap_allocations() const { return heap_allocations_; }  ///< since construction
+  std::size_t capacity() const;                                    ///< bytes held
+  std::size_t heap_allocations() const { return blocks_.size(); }  ///< since construction
 
  private:
   struct Block {
@@ -53,7 +53,6 @@ class Arena {
 
   std::vector<Block> blocks_;
   std::size_t current_ = 0;  // the block that is being filled; later blocks are empty
-  std::size_t heap_allocations_ = 0;
 };
 
 /// Pool of buffers that are taken and given back in any order, for the gradients of a backward
@@ -66,8 +65,8 @@ class BufferPool {
   /// Frees a buffer that `take` returned, for later calls; the pool keeps its memory.
   void give_back(Real* buffer);
 
-  std::size_t capacity() const { return capacity_; }                  ///< bytes held
-  std::size_t heap_allocations() const { return heap_allocations_; }  ///< since construction
+  std::size_t capacity() const { return capacity_; }                ///< bytes held
+  std::size_t heap_allocations() const { return buffers_.size(); }  ///< since construction
 
  private:
   struct Buffer {
@@ -77,7 +76,6 @@ class BufferPool {
   };
   std::vector<Buffer> buffers_;
   std::size_t capacity_ = 0;
-  std::size_t heap_allocations_ = 0;
 };
 
 }  // namespace headcount

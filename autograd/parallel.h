@@ -7,7 +7,7 @@
 
 #include "autograd/base/real.h"
 
-/// Threads of parallel loops: those of OpenMP, or one where the compiler has no OpenMP.
+/// Threads of parallel loops: OpenMP's, or a single one where the compiler has no OpenMP.
 namespace headcount {
 
 /// Sets the number of threads of parallel loops that the calling thread starts; 0: one for each

@@ -1,6 +1,5 @@
 #include "autograd/parameters.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -127,8 +127,8 @@ class ParameterStore {
   /// The whole buffer, with the padding between slices (always zero).
   std::span<Real> all_values() { return whole(values_); }
 
-  /// Writes zeros where no gradient has arrived and returns the whole buffer. Before that, parts of
-  /// the buffer may hold numbers of an earlier step.
+  /// Writes zeros where no gradient has arrived and returns the whole buffer. Until then, slices
+  /// without a gradient may hold numbers of an earlier step.
   std::span<Real> complete_gradients() { return complete_gradients(gradients_); }
   std::span<Real> complete_gradients(Gradients& gradients) const;
 

@@ -1,7 +1,6 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"

@@ -1,7 +1,6 @@
 #include "data/batches.h"
 
 #include <algorithm>
-#include <string>
 
 #include "autograd/base/count.h"
 #include "autograd/base/error.h"

@@ -38,7 +38,7 @@ struct TextMarks {
 std::int32_t target_at(std::span<const std::int32_t> tokens, Index position,
                        const TextMarks& marks);
 
-/// Number of `targets` that the loss counts: those that are not kNoTarget.
+/// Number of `targets` other than kNoTarget: the loss counts these.
 Index counted(std::span<const std::int32_t> targets);
 
 /// Token sequences of equal length, with the token that follows each token. Functions that fill a
@@ -66,8 +66,8 @@ void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, 
 std::vector<Index> evaluation_windows(Index tokens, Index context,
                                       std::span<const Index> starts = {});
 
-/// Length in tokens of the longest of `windows`, which are those of `evaluation_windows`: the
-/// distance to the next one, or of the last one to the end of the text.
+/// Length in tokens of the longest of the `windows` that `evaluation_windows` returned: the
+/// distance from a window's start to the next one's, or to the end of the text.
 Index longest_window(std::span<const Index> windows, Index tokens);
 
 /// Fills `out` with up to `max_windows` windows, the first of which starts at position
@@ -79,7 +79,8 @@ Index longest_window(std::span<const Index> windows, Index tokens);
 ///     for (Index w = 0; w < windows.size(); w += batch.sequences)
 ///       evaluation_window_batch(tokens, windows, w, 8, context, batch);
 ///
-/// `windows` are those of `evaluation_windows` for the same tokens and context; nothing is checked.
+/// `windows` must come from `evaluation_windows` for these tokens and this context; nothing is
+/// checked.
 void evaluation_window_batch(std::span<const std::int32_t> tokens, std::span<const Index> windows,
                              Index first_window, Index max_windows, Index context, Batch& out,
                              const TextMarks& marks = {});

@@ -20,7 +20,7 @@ struct BuiltInCorpus {
   /// Default settings of model and optimizer for this corpus, an object; never null. Flags, presets
   /// and configurations override them.
   nlohmann::json (*defaults)() = [] { return nlohmann::json::object(); };
-  /// Attentions that `compare` takes by default; empty: the same as for a file.
+  /// Attentions that `compare` trains by default; empty: its default for files.
   std::string_view attentions = {};
   bool only_answers = false;     ///< the loss counts answers alone; the other characters are random
   bool hidden_answers = false;   ///< see TextMarks::hidden_answers

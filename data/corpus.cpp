@@ -1,7 +1,6 @@
 #include "data/corpus.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <utility>
 
@@ -98,10 +97,8 @@ std::string newlines_cost(const UserText& text, bool replaced) {
 
 /// Adds the notes on a part of `corpus` that is the whole of a text.
 void add_notes(Corpus& corpus, const TextPart& part, const UserText& text, bool replaced) {
-  if (std::string found = newlines_note(text.name, text.foreign, replaced); !found.empty()) {
+  if (std::string found = newlines_note(text.name, text.foreign, replaced); !found.empty())
     corpus.notes.push_back(std::move(found) + newlines_cost(text, replaced));
-    corpus.newlines_replaced = corpus.newlines_replaced || replaced;
-  }
   if (corpus.documents == Documents::one) return;
   const Index count = std::ssize(part.starts);
   corpus.notes.push_back(formatted("%s is %td document%s of up to %td characters, %s included",

@@ -38,7 +38,6 @@ struct Corpus {
   /// Lines for the user of the texts, whose settings stand between backquotes: of each file, on
   /// ForeignNewlines and what they cost, if there are any, and on documents.
   std::vector<std::string> notes;
-  bool newlines_replaced = false;  ///< some were read as "\n", or left out
   Documents documents = Documents::one;
 
   // Built-in corpora only.
@@ -57,7 +56,7 @@ struct Corpus {
   /// Returns true if each story fits into `context` tokens. A longer story is cut into windows, and
   /// the model reads each window without the earlier ones.
   bool stories_fit(Index context) const { return longest_story <= context; }
-  /// Tokens that two parts which follow each other have both: see TextPart.
+  /// Tokens that end one part and begin the next: see TextPart.
   Index shared_tokens() const { return documents == Documents::one ? 0 : 1; }
   /// Word for the items over which the loss is a mean.
   const char* unit() const { return only_answers ? "answer" : "character"; }
@@ -108,7 +107,8 @@ Corpus text_corpus(const std::string& name, Characters text, const CorpusOptions
 /// does.
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
 
-/// What the text `name` has of foreign newlines, which were `replaced` or kept: empty if nothing.
+/// Note on the foreign newlines of the text `name`, which were `replaced` or not; empty if it has
+/// none.
 std::string newlines_note(const std::string& name, const ForeignNewlines& foreign, bool replaced);
 
 /// Note on documents that exceed `context`; empty if none does.

@@ -14,13 +14,11 @@ namespace headcount {
 
 namespace {
 
-/// Name of a character in messages: "'é' (U+00E9)". Control characters have their number only, so
-/// that the message stays one line.
+/// Name of a character in messages: "'é' (U+00E9)"; of one that is not printable, its number alone.
 std::string name_of(char32_t symbol) {
   const std::string number = formatted("U+%04X", static_cast<unsigned>(symbol));
-  const bool control =
-      symbol < 0x20 || (symbol >= 0x7F && symbol < 0xA0) || symbol == 0x2028 || symbol == 0x2029;
-  return control ? number : "'" + encode_utf8({&symbol, 1}) + "' (" + number + ")";
+  const std::string character = encode_utf8({&symbol, 1}), shown = headcount::quoted(character);
+  return shown == "'" + character + "'" ? shown + " (" + number + ")" : number;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <optional>
 
 #include "autograd/base/sha256.h"
@@ -171,8 +170,7 @@ std::size_t take_count(std::string_view& part, const std::string& where) {
   const std::size_t star = part.find('*');
   if (star == std::string_view::npos || !is_number(part.substr(0, star))) return 1;
   std::size_t count = 0;
-  const auto [end, error] = std::from_chars(part.data(), part.data() + star, count);
-  if (error != std::errc{} || count == 0 || count > kMostLayers)
+  if (parse_number(part.substr(0, star), count) != std::errc() || count == 0 || count > kMostLayers)
     throw SettingError("{}{} repeats {} times; a part can be repeated 1 to {} times", quoted(part),
                        where, part.substr(0, star), kMostLayers);
   part = part.substr(star + 1);

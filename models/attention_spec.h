@@ -25,7 +25,7 @@ inline constexpr const char* kDefaultAttention = "mha";
 /// Or "share": the layer reads the cache of the nearest earlier layer, with its window and widths;
 /// "share@64": of the nearest one with a window of 64 tokens; "share@0": of the nearest without.
 /// Gemma 3n shares in this way, by type: its last layers read what the last local or global layer
-/// before them kept.
+/// before them cached.
 struct LayerSpec {
   std::string text;                     ///< shortest form of the word, with ordered settings
   const AttentionKind* kind = nullptr;  ///< null: share
@@ -64,8 +64,8 @@ std::string text_of(std::span<const LayerSpec> cycle);
 
 /// Word of a layer: its kind with the numbers that it takes (of a state if they are not its
 /// default), and the settings of attentions that are not at their default: "gqa2", "mla16+8",
-/// "mqa@16". Not those that built-in texts set for all layers: `heads`, `positions`, `canon` and
-/// `canon-taps`.
+/// "mqa@16". It leaves out `heads`, `positions`, `canon` and `canon-taps`, which built-in texts set
+/// for all layers.
 std::string attention_word(const AttentionPlan& layer);
 
 /// Readable part of a file's name for a spec: "5xgqa2@64_gqa2".

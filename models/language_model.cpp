@@ -107,9 +107,9 @@ Var LanguageModel::run(
   std::vector<Var*> read_later = {&x};
   for (Index layer = 0; layer < plan_->layers; ++layer) {
     const Block& block = blocks_[layer];
-    const Index place = plan_->place(layer), writer = plan_->writers[place];
+    const Index index = plan_->cycle_index(layer), writer = plan_->writers[index];
     Memory memory = memory_of(layer);
-    if (writer != place) memory = Memory::sharing(kept[writer], memory);
+    if (writer != index) memory = Memory::sharing(kept[writer], memory);
     memory.set_first_values(first_values);
     Var h = block.attention_norm(x);
     if (block.canon_a) h = (*block.canon_a)(h, "canonA", memory);
@@ -123,7 +123,7 @@ Var LanguageModel::run(
       if (block.canon_c) h = (*block.canon_c)(h, "canonC", memory);
       x = add(x, drop((*block.mlp)(h, memory)));
     }
-    kept[place] = std::move(memory);
+    kept[index] = std::move(memory);
     if (after_layer) after_layer(read_later);
   }
   return x;
@@ -142,15 +142,15 @@ std::pair<Var, std::span<const std::int32_t>> counted_rows(Var x,
                                                            std::span<const std::int32_t> targets) {
   const Index rows = std::ssize(targets), count = rows - std::ranges::count(targets, kNoTarget);
   if (count == rows || count == 0) return {x, targets};
-  auto* const places = x.tape->scratch_of<std::int32_t>(2 * count);
-  auto* const counted = places + count;
+  auto* const row_numbers = x.tape->scratch_of<std::int32_t>(2 * count);
+  auto* const counted = row_numbers + count;
   for (Index row = 0, next = 0; row < rows; ++row) {
     const std::int32_t target = targets[row];
     if (target == kNoTarget) continue;
-    places[next] = static_cast<std::int32_t>(row);
+    row_numbers[next] = static_cast<std::int32_t>(row);
     counted[next++] = target;
   }
-  return {embedding(reshape(x, {rows, x.shape().last()}), std::span(places, count), {count}),
+  return {embedding(reshape(x, {rows, x.shape().last()}), std::span(row_numbers, count), {count}),
           std::span(counted, count)};
 }
 

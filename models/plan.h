@@ -1,7 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -37,17 +36,15 @@ struct ResolvedModel : ModelSettings {
   Positions positions =
       Positions::rope;               ///< learned if any layer's are; otherwise the first layer's
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
-  /// For each place of the cycle the place of the layer whose cache it reads: its own, or an
-  /// earlier one if it shares.
+  /// For each index of `cycle` the index of the layer whose cache it reads: its own, or an earlier
+  /// one if it shares.
   std::vector<Index> writers;
   /// Settings that its layers use, with their values; resolving them gives this model again.
   nlohmann::ordered_json settings;
 
-  const AttentionPlan& layer_attention(Index layer) const { return cycle[place(layer)]; }
-  /// Place of a layer in the cycle.
-  Index place(Index layer) const { return layer % std::ssize(cycle); }
-  /// The layer whose cache a layer reads: itself, or an earlier one if it shares.
-  Index writer(Index layer) const { return layer - place(layer) + writers[place(layer)]; }
+  const AttentionPlan& layer_attention(Index layer) const { return cycle[cycle_index(layer)]; }
+  /// Index of a layer in `cycle`.
+  Index cycle_index(Index layer) const { return layer % std::ssize(cycle); }
 };
 
 /// States of the Canon layers A, C and D of a block, outside of its attention, in the cache of its
@@ -74,7 +71,7 @@ const SettingList& model_settings();
 /// Resolves the model's settings in `given`, with defaults for the rest. Throws ShapeError that
 /// names the settings which do not fit together, and the part of a pattern that does not fit.
 ModelPlan resolve_model(const Given& given, const Unlisted& unlisted = {});
-/// Settings of the model in `given`, except those of its attention.
+/// Settings of the model in `given`, without its attention's.
 ModelSettings read_model_settings(const Given& given);
 /// Sizes and properties that an attention layer gets from its model.
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {});
@@ -82,8 +79,8 @@ LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {}
 /// Notes on the attentions of the model (see attention_notes), each once.
 std::vector<std::string> attention_notes(const ModelPlan& plan);
 
-/// Settings that a model keeps when its attention is replaced: not those of its kind alone, nor the
-/// numbers in its word, nor sizes at their default, which another kind may not share. Throws
+/// Settings that a model keeps when its attention is replaced. Dropped: settings of its kind alone,
+/// the numbers in its word, and sizes at a default that another kind may not share. Throws
 /// SettingError for an attention that cannot be parsed.
 Given for_another_attention(const Given& given);
 

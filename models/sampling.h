@@ -36,7 +36,7 @@ struct GenerationOptions {
   SamplingOptions sampling;
   Index tokens = 200;    ///< tokens to add to the prompt
   bool cache = true;     ///< keep the KV cache; otherwise rebuild it from the whole text each time
-  DecodeOptions decode;  ///< `sequences` texts continue one prompt
+  DecodeOptions decode;  ///< `decode.sequences` is the number of texts that continue the prompt
   /// A text ends as soon as its new tokens end with one of these.
   std::vector<std::vector<std::int32_t>> stops = {};
   /// At the end of the context: true forgets its older half and continues, false stops.

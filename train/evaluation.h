@@ -78,14 +78,14 @@ struct Evaluation {
   /// Accuracy over the answers; none if the corpus marks none.
   std::optional<double> answer_accuracy;
   std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty distances
-  /// Accuracy by direction, without directions that were not asked in; empty if the corpus has
+  /// Accuracy by direction, of the directions in which questions asked; empty if the corpus has
   /// none.
   std::vector<AnswersIn> answers_by_direction;
   std::optional<RoundingChange> change = {};  ///< with EvaluationOptions::rounding
   /// Loss by position in the window, from the first on, without empty ranges.
   std::vector<LossAt> loss_by_position;
   /// Mean losses of 16 equal stretches of the text, one after the other; none if one of them has no
-  /// character that counts. They scatter by what is written there.
+  /// character that counts. They differ as the text does from stretch to stretch.
   std::vector<double> loss_by_block;
 };
 

@@ -59,7 +59,7 @@ std::span<const OptimizerKind* const> optimizer_kinds();
 /// Adds an optimizer, which must live as long as the program. Call it before main. Throws
 /// ShapeError if the name is taken.
 void register_optimizer(const OptimizerKind& kind);
-/// The setting `optimizer`, and those of each optimizer, marked with its name.
+/// The setting `optimizer`, and the settings of each optimizer, marked with its name.
 const SettingList& optimizer_settings();
 
 /// An optimizer with its settings, resolved.
@@ -84,7 +84,7 @@ double clip_scale(double norm, double limit);
 enum class Decay {
   cosine,  ///< along half a cosine, as in nanoGPT
   linear,
-  constant,  ///< not at all
+  constant,  ///< no fall: the peak to the end
   wsd,       ///< linearly over the last fifth of the steps: warm-up, stable, decay
 };
 

@@ -23,7 +23,7 @@ struct TrainSettings {
   Index steps = 0;
   Index batch = 0;       ///< sequences per forward pass
   Index accumulate = 0;  ///< forward passes per step
-  Index shards = 0;      ///< parts of a batch that run in parallel; 0: by sizes, see shard_count
+  Index shards = 0;      ///< shards of a batch, which run in parallel; 0: see shard_count
   double learning_rate = 0;
   double least_learning_rate = 0;  ///< one step after the last
   Decay decay = Decay::cosine;
@@ -66,12 +66,12 @@ const SettingList& training_settings();
 /// Options of the corpus, from the settings of texts in `given`.
 CorpusOptions corpus_options(const Given& given);
 
-/// Training options from given settings and defaults. Throws ShapeError that names settings which
-/// contradict each other.
+/// Training options from explicit settings and defaults. Throws ShapeError that names settings
+/// which contradict each other.
 TrainOptions resolve_training(const Given& given);
 
-/// The settings in a run's record, with those that versions of this program did not record
-/// before they could be chosen, and with today's name of a setting that was renamed.
+/// The settings in a run's record, brought up to date: renamed settings under today's names, and a
+/// value for each setting that could not be chosen in the version that recorded it.
 nlohmann::json recorded_settings(nlohmann::json config);
 
 /// Note on a warm-up that takes all steps of the run or more; empty if it does not.

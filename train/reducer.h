@@ -8,8 +8,8 @@
 
 namespace headcount {
 
-/// Adds the gradients of `shards`, in their order, to those of the store, and returns the Euclidean
-/// norm of all sums together, itself summed in double over fixed chunks.
+/// Adds the gradients of `shards`, in their order, to the store's gradients, and returns the
+/// Euclidean norm of all sums together, itself summed in double over fixed chunks.
 double sum_gradients(ParameterStore& parameters, std::span<Gradients> shards = {});
 
 /// Sums of a training step over the shards of its batches, which ranks share out. Everything is

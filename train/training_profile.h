@@ -40,9 +40,9 @@ class StepPart {
   Clock::time_point start_;
 };
 
-/// One row per op and per other part of a step, the longest first: {"part", "calls", "forward_ms",
-/// "backward_ms", "share", "gflops", "gigabytes_per_second"}, times per step; null where a figure
-/// does not apply. The last row is always "(the rest)", the time that no other row has.
+/// An object for each op and each other phase of a step, the longest first: {"part", "calls",
+/// "forward_ms", "backward_ms", "share", "gflops", "gigabytes_per_second"}, times per step; null
+/// where a figure does not apply. The last is always "(the rest)", the time that no other has.
 nlohmann::ordered_json to_json(const TrainingProfile& profile);
 
 /// The profile as a text table with one row per op and per other part of a step.

@@ -1,10 +1,8 @@
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "autograd/attention/attention_kernel.h"
 #include "autograd/ops.h"

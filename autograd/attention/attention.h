@@ -53,8 +53,8 @@ class Rows {
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
-/// Rows that each query picked among those that it sees, and reads alone: [B, T, most] in ascending
-/// order; where a query picked fewer, -1 follows. The memory is that of a tape's step.
+/// Top-k rows of each query, the only ones that it reads: row numbers [B, T, most], ascending, then
+/// -1 if the query picked fewer. The memory lives for one step of a tape.
 struct PickedRows {
   const std::int32_t* rows = nullptr;
   Index most = 0;
@@ -62,15 +62,15 @@ struct PickedRows {
   /// the heads, without dropout; 0 after the last.
   Real* weights = nullptr;
 
-  /// List of query t of sequence b, of T.
+  /// Rows that query t of sequence b picked, of T = `queries` in each sequence.
   const std::int32_t* of(Index b, Index t, Index queries) const {
     return rows + (b * queries + t) * most;
   }
 };
 
-/// Rows that stand for a block of `tokens` tokens each, row r for the tokens from r `tokens` on. A
-/// query sees a row if all tokens of its block are there, up to the query's own. `keys` are one
-/// part, as wide as the queries.
+/// Pooled rows: row r stands for the block of `tokens` tokens that begins at token r `tokens`. A
+/// query sees a row if the row's block ends at the query's token or before it. `keys` are as wide
+/// as the queries.
 struct PooledRows {
   Rows keys, values;
   Index tokens;
@@ -93,8 +93,8 @@ struct AttentionOptions {
   /// Attention sinks [H]: a learned, unscaled score per head that enlarges the softmax's
   /// denominator and adds no value. OpenAI, "gpt-oss" (2025).
   std::optional<Var> sinks = {};
-  /// [B, S, H, 1]: log forget gates of the keys, at most 0. To the score of query i and key j,
-  /// after the scale and the cap, the sum of those of tokens j + 1 .. i is added. Null: no gates.
+  /// Log forget gates [B, S, H, 1] of the keys, at most 0. The score of query i and key j, after
+  /// the scale and the cap, grows by the sum of the gates of tokens j + 1 .. i. Null: no gates.
   const Rows* log_gates = nullptr;
   /// Rows of single tokens that each query reads, within the window if there is one; for causal
   /// attention without a key mask. None: queries read all rows that they see.
@@ -141,18 +141,18 @@ Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked);
 /// Sizes of `pick_rows`.
 struct TopK {
   Index most = 1;            ///< rows that a query picks, if it sees as many
-  Index tokens = 1;          ///< that a row stands for
-  Index first_position = 0;  ///< of the first query
+  Index tokens = 1;          ///< tokens that a row stands for: 1, or the size of a pooled block
+  Index first_position = 0;  ///< position of the first query
   Index window = 0;          ///< rows that a query sees at most, the last ones; 0: all
-  Index first_row = 0;       ///< the text's row that is row 0 here
+  Index first_row = 0;       ///< number, among the text's rows, of the first row of `keys`
 };
 /// Rows that an indexer picked, and their scores [B, T, most], 0 after the last.
 struct Picks {
   PickedRows picked;
   Var scores;
 };
-/// The `most` rows with the greatest scores among those that each query sees (see PooledRows), by
-/// the I heads of an indexer:
+/// Top-k of the rows that each query sees (see PooledRows), by the scores of an indexer with I
+/// heads:
 ///     - q [B, T, I, D], keys [B, R, 1, D] and weights [B, T, I]
 ///     - score of query t and row r: scale times the sum over h of
 ///       weights[t, h] max(0, q[t, h] k[r])

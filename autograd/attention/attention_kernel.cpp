@@ -1,6 +1,5 @@
 #include "autograd/attention/attention_kernel.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace headcount {
@@ -335,6 +334,8 @@ Index rows_in_task(const AttentionProblem& p) {
 
 }  // namespace kernel
 
+// A task computes one strip. A single token has few strips: there, a task computes some rows of a
+// strip, and the softmax states of these parts are merged in order.
 void attention_forward(Tape& tape, const AttentionProblem& p, Real* y) {
   using namespace kernel;
   if (p.row_scale != RowScale::one) for_strips(tape, p, 1, find_row_factors);

@@ -19,7 +19,7 @@ struct MessageFormat {
   std::string_view text;
 };
 
-/// The text of `format` with `parts` in its places: texts, numbers, and what has a text().
+/// The text of `format` with `parts` for each {}: texts, numbers, and what has a text().
 template <class... Parts>
 std::string message_of(MessageFormat<std::type_identity_t<Parts>...> format,
                        const Parts&... parts) {

@@ -10,8 +10,7 @@
 
 namespace headcount {
 
-/// Named kinds, such as attentions: first those that the library declares, in the order of help,
-/// then those that a program adds.
+/// Named kinds, such as attentions: the library's, in the order of help, then the program's.
 template <class Kind>
 class Registry {
  public:

@@ -3,9 +3,7 @@
 #include <utf8.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <stdexcept>
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
@@ -13,14 +11,6 @@
 namespace headcount {
 
 namespace {
-
-// Reads a whole number that takes up all of `text`.
-template <class Number>
-std::errc parse_integer(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc{} && end != text.data() + text.size()) return std::errc::invalid_argument;
-  return error;
-}
 
 // Converts the text that was given for the setting `name`.
 struct ValueOf {
@@ -32,7 +22,7 @@ struct ValueOf {
                       : text.ends_with('k') || text.ends_with('K') ? 10
                                                                    : 0;
     Index number = 0;
-    const std::errc error = parse_integer(text.substr(0, text.size() - (shift > 0)), number);
+    const std::errc error = parse_number(text.substr(0, text.size() - (shift > 0)), number);
     if (error == std::errc::invalid_argument)
       throw SettingError("{} must be a whole number, is {}", name, quoted(text));
     if (error != std::errc{} || number > (range.high >> shift) || number < (range.low >> shift) ||
@@ -43,7 +33,7 @@ struct ValueOf {
   }
   nlohmann::json operator()(const Naturals&) const {
     std::uint64_t number = 0;
-    if (parse_integer(text, number) != std::errc{})
+    if (parse_number(text, number) != std::errc{})
       throw SettingError("{} must be a whole number from 0 to 2^64 - 1, is {}", name, quoted(text));
     return number;
   }

@@ -153,7 +153,7 @@ struct Setting {
   bool is_for(std::string_view owner) const;
   /// The default that the setting has for `owner`.
   const Default& standard_of(std::string_view owner) const;
-  /// Names of those that have the setting; empty: all.
+  /// Names of the owners that have the setting; empty: all owners.
   std::vector<std::string> only_for() const;
   /// Converts the text that was given for the setting. Throws SettingError.
   nlohmann::json value(std::string_view text) const { return parse_value(name, takes, text); }

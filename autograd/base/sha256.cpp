@@ -7,6 +7,7 @@
 #include <new>
 
 #include "autograd/base/error.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 
@@ -19,10 +20,8 @@ std::string sha256_hex(std::string_view bytes) {
     }
     throw Error("OpenSSL refuses to compute SHA-256; check its configuration");
   }
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (unsigned int i = 0; i < size; ++i)
-    text += {kDigits[digest[i] >> 4], kDigits[digest[i] & 15]};
+  for (unsigned int i = 0; i < size; ++i) text += formatted("%02x", digest[i]);
   return text;
 }
 

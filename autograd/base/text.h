@@ -1,5 +1,7 @@
 #pragma once
 
+#include <charconv>
+#include <concepts>
 #include <cstddef>
 #include <functional>
 #include <span>
@@ -35,7 +37,7 @@ std::string joined(const Items& items, Name name = {}) {
 /// The text that std::printf prints. The compiler checks the values against the format.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
-/// The parts of `text` between separators: one or more, which may be empty.
+/// Substrings of `text` between separators: at least one; they may be empty.
 std::vector<std::string_view> split_text(std::string_view text, char separator);
 
 /// The shortest decimal text that reads back as the same number.
@@ -45,6 +47,13 @@ std::string shortest_text(double number);
 /// result_out_of_range if it is too large, or so small that `number` is 0. Some standard libraries
 /// lack std::from_chars for double.
 std::errc parse_number(std::string_view text, double& number);
+/// Reads a whole number that takes up all of `text`; the type of `number` bounds it.
+template <std::integral Number>
+std::errc parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end != text.data() + text.size() ? std::errc::invalid_argument
+                                                                  : error;
+}
 
 /// The word of `known` with the least edit distance from `word`, counting letters inserted,
 /// removed, replaced or swapped with their neighbour. Empty if none differs in at most one letter
@@ -65,7 +74,7 @@ std::u32string decode_utf8(std::string_view bytes, const std::string& source);
 /// The UTF-8 bytes of `text`. Throws DataError for a code point that Unicode does not have.
 std::string encode_utf8(std::u32string_view text);
 
-/// Returns true for letters: those of ASCII, and all other characters but blanks, signs and
+/// Returns true for ASCII letters and, beyond ASCII, for all characters except blanks, signs and
 /// punctuation, by blocks of Unicode.
 bool is_letter(char32_t c);
 

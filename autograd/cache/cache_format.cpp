@@ -5,7 +5,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -46,21 +45,17 @@ void read_real(const std::byte* from, Index first, Index count, CacheLevels, Rea
 }
 
 // Rounds to nearest even.
-template <class Number>
-void pack_float(const Real* from, Index count, std::byte* to, const char* type,
-                const char* others) {
+template <class Number, CacheType kType>
+void pack_float(const Real* from, Index count, CacheLevels, std::byte* to) {
   const Real greatest = greatest_of(from, count);
   if (std::isfinite(greatest) && !std::isfinite(static_cast<Real>(static_cast<Number>(greatest))))
-    refuse_overflow(type, greatest, static_cast<double>(Eigen::NumTraits<Number>::highest()),
-                    others);
+    refuse_overflow(row_of(kType).name, greatest,
+                    static_cast<double>(Eigen::NumTraits<Number>::highest()),
+                    kType == CacheType::f16 ? "bf16 or f32" : "int8 or f32");
   for (Index i = 0; i < count; ++i) {
     const auto number = static_cast<Number>(from[i]);
     std::memcpy(to + i * static_cast<Index>(sizeof number), &number, sizeof number);
   }
-}
-
-void pack_f16(const Real* from, Index count, CacheLevels, std::byte* to) {
-  pack_float<Eigen::half>(from, count, to, "f16", "bf16 or f32");
 }
 
 void read_f16(const std::byte* from, Index first, Index count, CacheLevels, Real* to) {
@@ -74,10 +69,6 @@ void read_f16(const std::byte* from, Index first, Index count, CacheLevels, Real
   }
 #endif
   for (; i < count; ++i) to[i] = static_cast<Real>(halves[i]);
-}
-
-void pack_bf16(const Real* from, Index count, CacheLevels, std::byte* to) {
-  pack_float<Eigen::bfloat16>(from, count, to, "bf16", "int8 or f32");
 }
 
 void read_bf16(const std::byte* from, Index first, Index count, CacheLevels, Real* to) {
@@ -318,8 +309,9 @@ constexpr CacheTypeRow coded(std::string_view name, CacheType type) {
 std::span<const CacheTypeRow> cache_types() {
   static constexpr CacheTypeRow kTypes[] = {
       {"f32", CacheType::real, 8 * sizeof(Real), 0, false, pack_real, read_real},
-      {"f16", CacheType::f16, 16, 0, false, pack_f16, read_f16},
-      {"bf16", CacheType::bf16, 16, 0, false, pack_bf16, read_bf16},
+      {"f16", CacheType::f16, 16, 0, false, pack_float<Eigen::half, CacheType::f16>, read_f16},
+      {"bf16", CacheType::bf16, 16, 0, false, pack_float<Eigen::bfloat16, CacheType::bf16>,
+       read_bf16},
       {"fp8", CacheType::fp8, 8, 0, false, pack_fp8, read_fp8},
       coded<8, 254>("int8", CacheType::int8),
       coded<4, 15>("int4", CacheType::int4),

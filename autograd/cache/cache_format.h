@@ -8,7 +8,7 @@
 #include "autograd/base/real.h"
 
 /// Number types of cached rows: a type is how many bits a number has, how a group of numbers is
-/// packed and how it is read. Each is one row of a table; nothing else asks which type it has.
+/// packed and how it is read. A type is one entry of a table; no other code depends on the type.
 namespace headcount {
 
 /// Number type of a KV cache.
@@ -27,8 +27,8 @@ enum class CacheType {
 /// Levels of int4 to int1; numbers of a group are scaled to them.
 enum class CacheLevels {
   uniform,  ///< equal steps from minus the greatest number to the greatest
-  /// Those of least squared error for normal numbers, scaled by the root mean square. Max,
-  /// "Quantizing for minimum distortion" (1960).
+  /// Levels with the least squared error for normally distributed numbers, scaled by the root mean
+  /// square. Max, "Quantizing for minimum distortion" (1960).
   normal,
 };
 
@@ -43,7 +43,7 @@ struct CacheFormat {
   Index recent = 0;      ///< newest tokens of which rows are stored as Real
 };
 
-/// Row of the table of types.
+/// Entry of the table of types.
 struct CacheTypeRow {
   std::string_view name;  ///< "int4"
   CacheType type;

@@ -32,7 +32,7 @@ class RowCache {
   Index slot(Index token) const { return (token - first_token_) % capacity_; }
   /// Rows in use per sequence and head after `tokens` tokens of the text.
   Index held(Index tokens) const { return std::min(tokens - first_token_, capacity_); }
-  /// Returns true if, after `tokens` tokens of the text, the first rows are those of later ones.
+  /// Returns true if `tokens` tokens exceed the capacity: later rows have overwritten the first.
   bool overwritten(Index tokens) const { return tokens - first_token_ > capacity_; }
   /// Returns true if `read_stored` needs scratch.
   bool converts() const { return format_.type != CacheType::real || recent_ != nullptr; }
@@ -50,7 +50,7 @@ class RowCache {
   /// for rounding: in place if stored so, else converted into `scratch` [count, width].
   ConstMatrix read(Index sequence, Index head, Index slot, Index count, Index first, Index width,
                    Real* scratch) const;
-  /// The same columns as they are stored: blocks of `block()` columns are rotated.
+  /// As `read`, but columns as they are stored: blocks of `block()` columns are rotated.
   ConstMatrix read_stored(Index sequence, Index head, Index slot, Index count, Index first,
                           Index width, Real* scratch) const;
   /// All numbers [sequences, heads, capacity, width]; for CacheType::real only.

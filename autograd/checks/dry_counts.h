@@ -9,8 +9,7 @@ namespace headcount {
 
 /// Multiply-accumulates of a dry pass (see Tape).
 struct DryCounts {
-  /// Those of one op: what it makes of cached rows alone, such as keys that are rebuilt, and the
-  /// rest.
+  /// Multiply-accumulates of one op: on cached rows alone, such as rebuilding keys, and all others.
   struct OfOp {
     Count of_cache, of_tokens;
   };

@@ -19,7 +19,7 @@ struct CheckedInput {
   bool differentiable = true;  ///< false: a constant, neither perturbed nor compared
 };
 
-/// Records the inputs on the tape: leaves, and constants for those that are not differentiable.
+/// Records differentiable inputs as leaves of the tape, and the others as constants.
 std::vector<Var> record(Tape& tape, std::span<const CheckedInput> inputs);
 
 /// Function under check: maps inputs on a tape to one output of any shape. It is called many times
@@ -41,7 +41,7 @@ struct GradientCheckOptions {
   std::uint64_t seed = 1;  ///< seed of cotangent and directions
 };
 
-/// Result of a gradient check: the largest difference between the two derivatives, and its place.
+/// Result of a gradient check: the largest difference between the two derivatives, and its element.
 struct GradientReport {
   /// |analytic - numeric| / max(floor, |analytic| + |numeric|); infinite if either is not finite.
   double error = 0;

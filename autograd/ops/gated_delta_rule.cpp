@@ -325,14 +325,10 @@ Var record(Op op, const StateInputs& x, std::span<Real> state) {
 
 }  // namespace
 
-// Token by token, for each head:
-//   S_t = e^g_t o S_{t-1} + k_t (beta_t (v_t - k_t^T (e^g_t o S_{t-1})))^T,  y_t = q_t^T S_t
 Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state) {
   return record<true>(Op::gated_delta_rule, {q, k, v, g, beta}, state);
 }
 
-// Token by token, for each head:
-//   S_t = e^g_t o S_{t-1} + k_t (beta_t v_t)^T,  y_t = q_t^T S_t
 Var gated_linear_attention(Var q, Var k, Var v, Var g, std::optional<Var> beta,
                            std::span<Real> state) {
   return record<false>(Op::gated_linear_attention, {q, k, v, g, beta}, state);

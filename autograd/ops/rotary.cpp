@@ -1,7 +1,6 @@
 #include <cmath>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"

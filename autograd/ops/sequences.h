@@ -37,13 +37,13 @@ std::optional<Var> pool_tokens(Var x, Var gates, Var bias);
 /// last one; empty: zeros. With `state` there are no gradients.
 ///
 /// Computed token by token; every 64th state is kept for backward. Yang, Kautz and Hatamizadeh,
-/// "Gated delta networks" (2024); Kimi Team, "Kimi Linear" (2025), whose decays are those of rows.
+/// "Gated delta networks" (2024); Kimi Team, "Kimi Linear" (2025), with a decay for each row.
 Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state = {});
 
-/// Gated linear attention: the same without the correction, S_t = e^g_t o S_{t-1} + k_t (beta_t
-/// v_t)^T; without `beta` it is 1. Dao and Gu, "Transformers are SSMs" (2024), with a decay for
-/// each head; Yang et al., "Gated linear attention transformers" (2023), for each row; Qin et al.,
-/// "Lightning attention-2" (2024), with fixed ones.
+/// Gated linear attention: the gated delta rule without the correction,
+/// S_t = e^g_t o S_{t-1} + k_t (beta_t v_t)^T; without `beta` it is 1. Dao and Gu, "Transformers
+/// are SSMs" (2024), with a decay for each head; Yang et al., "Gated linear attention transformers"
+/// (2023), for each row; Qin et al., "Lightning attention-2" (2024), with fixed ones.
 Var gated_linear_attention(Var q, Var k, Var v, Var g, std::optional<Var> beta = {},
                            std::span<Real> state = {});
 

@@ -19,8 +19,8 @@ Var reshape(Var x, const Shape& shape) {
 
 namespace {
 
-// Place of each row of a tensor in another tensor with strides of its own, 0 for a dimension along
-// which it is repeated.
+// Offset of each row of a tensor in another tensor that has strides of its own, 0 for a dimension
+// along which it is repeated.
 struct Strides {
   std::array<Index, Shape::kMaxRank> extents{1, 1, 1, 1}, strides{};
   int rank = 0;
@@ -29,7 +29,7 @@ struct Strides {
     extents[static_cast<std::size_t>(rank)] = extent;
     strides[static_cast<std::size_t>(rank++)] = stride;
   }
-  Index place(Index row) const {
+  Index offset(Index row) const {
     Index result = 0;
     for (auto i = static_cast<std::size_t>(rank); i-- > 0;) {
       result += row % extents[i] * strides[i];
@@ -64,14 +64,14 @@ Var transpose(Var x, int first, int second) {
   const Real* in = tape.value(x);
   Real* out = tape.value(y);
   parallel_for(to.rows(), row_chunk(width), [=](Index row) {
-    const Real* const first_in = in + in_x.place(row);
+    const Real* const first_in = in + in_x.offset(row);
     for (Index i = 0; i < width; ++i) out[row * width + i] = first_in[i * stride];
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x);
     if (!dx) return;
     parallel_for(to.rows(), row_chunk(width), [=](Index row) {
-      const Index start = in_x.place(row);
+      const Index start = in_x.offset(row);
       for (Index i = 0; i < width; ++i) dx.put(start + i * stride, dy[row * width + i]);
     });
   });
@@ -138,7 +138,7 @@ Var concat(Var a, Var b) {
   Real* out = tape.value(y);
   parallel_for(rows, row_chunk(width), [=](Index row) {
     std::copy_n(x + row * a_width, a_width, out + row * width);
-    std::copy_n(z + in_b.place(row) * b_width, b_width, out + row * width + a_width);
+    std::copy_n(z + in_b.offset(row) * b_width, b_width, out + row * width + a_width);
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (const GradientSink da = t.gradient_sink(a)) {
@@ -147,7 +147,7 @@ Var concat(Var a, Var b) {
     }
     if (const GradientSink db = sink_of_parts(t, b)) {
       for (Index row = 0; row < rows; ++row)
-        array(db.data + in_b.place(row) * b_width, b_width) +=
+        array(db.data + in_b.offset(row) * b_width, b_width) +=
             array(dy + row * width + a_width, b_width);
     }
   });

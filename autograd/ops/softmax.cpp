@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "autograd/no_target.h"
 #include "autograd/ops.h"

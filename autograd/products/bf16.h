@@ -4,8 +4,8 @@
 
 namespace headcount {
 
-/// Rows of a product's result below which it takes the time of reading its right operand: it rounds
-/// nothing.
+/// Least rows of a product's result for which operands are rounded to bfloat16. With fewer rows,
+/// reading the right operand takes all the time, and rounding it would save none.
 inline constexpr Index kFewRows = 8;
 
 /// Rounds numbers to bfloat16, on all threads.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "autograd/base/real.h"
@@ -27,7 +26,7 @@ struct ConstMatrix {
   ConstMatrix(const Real* d, Index r, Index c) : ConstMatrix(d, r, c, c) {}
   ConstMatrix(const Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
   ConstMatrix(const Matrix& m) : ConstMatrix(m.data, m.rows, m.cols, m.stride) {}
-  ConstMatrix transpose() const;
+  ConstMatrix transpose() const;  ///< a view; nothing is copied
   /// View of rows [begin, end); nothing is copied or checked.
   ConstMatrix row_range(Index begin, Index end) const;
   /// View of columns [begin, end); nothing is copied or checked.
@@ -35,8 +34,6 @@ struct ConstMatrix {
     return transpose().row_range(begin, end).transpose();
   }
 };
-/// Transposed view of `m`; nothing is copied.
-inline ConstMatrix transpose(const ConstMatrix& m) { return m.transpose(); }
 
 /// How results reach memory: they replace what is there, or are added to it (BLAS's beta 0 and 1).
 enum class Write { assign, add };

@@ -38,8 +38,8 @@ struct Baselines {
 
 /// Text drawn from a grammar. The built-in grammars are *injective* (two different sequences of
 /// choices never write the same text) and *prefix-free* (no text begins another), so `nats` is the
-/// exact information of the text, and that of several texts in a row is their sum. No model can
-/// have a lower expected loss.
+/// exact information of the text, and nats of consecutive texts add up. No model can have a lower
+/// expected loss.
 ///
 /// *Answers* are the characters that only an earlier part of the story determines. The rest of a
 /// name whose first letter is known is no answer, nor is what the grammar prescribes. No question

@@ -1,7 +1,6 @@
 #include "models/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
@@ -9,6 +8,7 @@
 #include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
+#include "models/cost/model_file.h"
 
 namespace headcount {
 
@@ -16,26 +16,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kIndexFile = "model.safetensors.index.json";
-
-// Names of the files that hold the folder's weights, the index included. Throws DataError for an
-// unusable index, such as one that names files outside of the folder.
-// Source: huggingface.co/docs/transformers/main/en/big_models, "Sharded checkpoints".
+// Names of the files that hold the folder's weights, the index included. Throws DataError.
 std::vector<std::string> weight_files(const fs::path& folder) {
   // The index is read only if there is no model.safetensors, as in transformers.
   if (is_there(folder / kWeightsFile) || !is_there(folder / kIndexFile)) return {kWeightsFile};
+  const std::set<std::string> files = read_weight_index(folder / kIndexFile).files;
+  if (files.empty()) throw DataError("{} names no files", (folder / kIndexFile).string());
   std::vector<std::string> names = {kIndexFile};
-  const fs::path path = folder / kIndexFile;
-  read_json(read_file(path), path.string(), [&](const nlohmann::json& index) {
-    const std::map<std::string, std::string> files = index.at("weight_map");
-    for (const auto& [tensor, name] : files) {
-      if (name.empty() || name.starts_with('.') || name.find_first_of("/\\") != std::string::npos) {
-        throw DataError("'weight_map' puts {} into {}, which is no file in this folder",
-                        headcount::quoted(tensor), headcount::quoted(name));
-      }
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-    }
-  });
+  names.insert(names.end(), files.begin(), files.end());
   return names;
 }
 
@@ -90,11 +78,10 @@ fs::path checkpoint_of(const fs::path& run, Index step) {
 std::optional<Index> step_of(const fs::path& folder) {
   constexpr std::string_view kPrefix = "step-";
   const std::string name = folder.filename().string();
-  if (!name.starts_with(kPrefix)) return std::nullopt;
   Index step = 0;
-  const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  return error == std::errc{} && rest == end ? std::optional(step) : std::nullopt;
+  const bool is_step =
+      name.starts_with(kPrefix) && parse_number(name.substr(kPrefix.size()), step) == std::errc();
+  return is_step ? std::optional(step) : std::nullopt;
 }
 
 std::vector<fs::path> checkpoints_of(const fs::path& run) {

@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <string>
 #include <system_error>
 #include <utility>
 

@@ -67,8 +67,8 @@ class DurableFile {
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
 /// Creates the folder `path` with everything in it, atomically: calls `fill` with an empty staging
-/// folder ".NAME.partial" beside it, flushes that and renames it. Files that `fill` makes there are
-/// those of write_file_durably, or flushed DurableFiles. The parent must exist and `path` must not;
+/// folder ".NAME.partial" beside it, flushes that and renames it. `fill` writes its files by
+/// write_file_durably, or as flushed DurableFiles. The parent must exist and `path` must not;
 /// one writer of a path at a time. Throws WriteError, which names files by their final path, and
 /// whatever `fill` throws; then `path` is absent, or complete if only the last flush of the parent
 /// failed.

@@ -1,7 +1,6 @@
 #include "models/checkpoint/hugging_face.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 

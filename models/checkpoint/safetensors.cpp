@@ -7,7 +7,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"

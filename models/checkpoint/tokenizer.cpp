@@ -1,7 +1,6 @@
 #include "models/checkpoint/tokenizer.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "autograd/base/error.h"

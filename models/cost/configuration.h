@@ -23,7 +23,7 @@ class Configuration {
   /// whose mechanism the keys tell.
   static Configuration of(const nlohmann::json& config, const std::string& as);
   const std::string& type() const { return type_; }
-  /// The same for one layer: of a size that is a list, and of objects in a list, the layer's entry.
+  /// Configuration of one layer: a list of sizes or of objects is replaced by the layer's entry.
   Configuration of_layer(Index layer) const;
 
   /// The value of `key`, or its default; null if it is null or missing and has no default.
@@ -32,16 +32,16 @@ class Configuration {
   std::string name_of(const std::string& key) const;
   /// Whether the file, not a default, gives the value of `key`.
   bool gives(const std::string& key) const;
-  /// A whole number from 0 to 2^31 - 1; `otherwise` if there is none.
+  /// Whole number from 0 to 2^31 - 1 that the file or a default gives; `otherwise` if neither does.
   Index whole(const std::string& key, std::optional<Index> otherwise = {}) const;
-  /// The same, at least 1.
+  /// As `whole`, but throws DataError for 0.
   Index positive(const std::string& key, std::optional<Index> otherwise = {}) const;
   /// True or false; false if there is none.
   bool on(const std::string& key) const;
   /// A list; null if there is none.
   const nlohmann::json* list(const std::string& key) const;
 
-  /// Whether the type has a default for `key`, or null, as it has where its class reads the key.
+  /// Returns true if the type's class reads `key`: its rules then list a default, or null.
   bool knows(const char* key) const { return rules_->at("defaults").contains(key); }
   /// A rule of the type; `otherwise` if it has none of that name.
   std::string rule(const char* name, const char* otherwise = "") const {
@@ -58,7 +58,8 @@ class Configuration {
   /// Throws DataError that names a key of the file that decides what a cache holds but that nothing
   /// has looked for.
   void refuse_unread_keys() const;
-  /// The same for numbers of KV heads and widths of heads other than those that are counted.
+  /// Throws DataError that names a key of KV heads or of a head's width that nothing has looked for
+  /// and whose value differs from the counted one.
   void refuse_unread_sizes(Index kv_heads, Index width) const;
 
  private:
@@ -82,7 +83,7 @@ class Configuration {
   Index layer_ = -1;  // -1: of all layers
 };
 
-/// Tables of model_types.json that are not those of one type.
+/// Table of model_types.json that applies to all types.
 const nlohmann::json& model_type_table(const char* name);
 
 }  // namespace headcount

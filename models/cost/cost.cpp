@@ -36,7 +36,7 @@ std::vector<CostRow> cost_rows(const ModelPlan& model, const std::string& name, 
   for (std::size_t form = 0; form < forms; ++form) {
     CostRow& row = rows.emplace_back(CostRow{name, cache_of(model), Costs(), form > 0});
     for (Index i = 0; i < model->layers; ++i) {
-      const std::vector<AttentionCosts>& layer = cycle[model->place(i)];
+      const std::vector<AttentionCosts>& layer = cycle[model->cycle_index(i)];
       const AttentionCosts& one = layer[std::min(form, layer.size() - 1)];
       if (row.name.find(one.name, name.size()) == row.name.npos) row.name += one.name;
       for (Count Costs::*count :

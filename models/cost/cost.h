@@ -33,17 +33,21 @@ std::vector<CostRow> cost_rows(const ModelPlan& model, const std::string& name, 
 std::vector<CostRow> cost_rows(const ModelCache& own, const std::string& name, Index context,
                                const std::optional<Given>& known = {});
 
-/// Settings of a model with those of its layers that another attention, a value of the setting,
-/// takes over (see for_another_attention): all between latents, none of scores if it has none.
+/// Settings that a model keeps when `attention`, a value of the setting, replaces its own (see
+/// for_another_attention): all of them from latents to latents, no settings of scores if the new
+/// one has no scores.
 Given settings_beside(const Given& known, const std::string& attention);
 
-/// The model `own` with another attention, a value of the setting, whose parts take turns in the
-/// layers that are replaced, each window by itself: the heads of all of them, in their windows, by
-/// an attention with KV heads, the layers that read all tokens by another one. States, shared
-/// layers, keys of indexers beside KV heads and values narrower than keys stay. An attention of
-/// latents has the model's own latents but for the numbers in its word. There are no costs without
-/// `known`, the settings of `own`, nor if a layer or a window stays. Throws SettingError for an
-/// attention that does not fit the sizes, and if the model has no heads.
+/// The model `own` with another `attention`, a value of the setting, in place of its heads:
+///     - An attention with KV heads replaces the heads of all layers, which keep their windows. Any
+///       other attention replaces only the layers that read all tokens.
+///     - The parts of a pattern take turns in the layers that have one window.
+///     - States, layers that share, keys of indexers beside KV heads, and values narrower than keys
+///       stay.
+///     - An attention of latents has the latents of `own`, if any, except for numbers in its word.
+///
+/// Costs need `known`, the settings of `own`, and that all layers are replaced. Throws SettingError
+/// for an attention that does not fit the sizes, and if the model has no heads.
 std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& attention, Index context,
                                  const std::optional<Given>& known = {});
 

@@ -24,12 +24,6 @@ bool is_factor(const Kept& kept) { return kept.name.ends_with("_a") || kept.name
 
 }  // namespace
 
-double CachedLayer::per_token() const {
-  double all = 0;
-  for (const Kept& kept : parts) all += of_token(kept);
-  return all;
-}
-
 double CachedLayer::once() const {
   double all = 0;
   for (const Kept& kept : parts)
@@ -145,7 +139,7 @@ ModelCache cache_of(const ModelPlan& model) {
     for (Kept& kept : kept_by_block(*model, attention)) layer.parts.push_back(std::move(kept));
   }
   ModelCache cache{.type = model->word, .width = model->dim, .notes = attention_notes(model)};
-  for (Index i = 0; i < model->layers; ++i) cache.layers.push_back(cycle[model->place(i)]);
+  for (Index i = 0; i < model->layers; ++i) cache.layers.push_back(cycle[model->cycle_index(i)]);
   return cache;
 }
 

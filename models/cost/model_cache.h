@@ -16,37 +16,33 @@ struct CachedLayer {
   std::string kind;  ///< "full attention", "window of 4096", "state"; the name of a plan's kind
   /// Rows, states and the inputs of convolutions.
   std::vector<Kept> parts = {};
-  Index window = 0;  ///< newest tokens that keep rows of their own; 0: all tokens
+  Index window = 0;  ///< tokens of the sliding window, whose rows are cached; 0: all tokens
   /// Parts in engines that hold a latent as keys and values of all heads; empty: `parts`.
   std::vector<Kept> expanded_parts = {};
   Index heads = 0;  ///< query heads; 0: those of the model
 
   /// Part of that name; null if there is none.
   const Kept* part(std::string_view name) const;
-  /// Returns true if a part has rows of the newest tokens alone.
+  /// Returns true if `kept` has rows of the window's tokens alone.
   bool is_windowed(const Kept& kept) const {
     return window > 0 && kept.block == 0 && !kept.per_sequence;
   }
-  /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
-  double per_token() const;
   double once() const;  ///< numbers of states and convolutions
   bool has_rows() const;
-  bool has_state() const;  ///< which inputs of convolutions and of open blocks are not
+  bool has_state() const;  ///< recurrent; cached inputs of convolutions and blocks are no state
   Index kv_heads() const;  ///< that tensor parallelism can share out; 0: none
 };
 
 /// Numbers or bytes of one sequence, over all layers.
 struct CacheSizes {
   Count growing;   ///< rows of all tokens
-  Count windowed;  ///< rows of the newest tokens
+  Count windowed;  ///< rows of tokens within a window
   Count once;      ///< states and inputs of convolutions
   Count total() const { return growing + windowed + once; }
 };
 
-/// Bytes of a number of a state in a cache of any type: states are never rounded.
-inline constexpr Index kStateBytes = sizeof(Real);
-/// Bytes of a number of `kept`, with its part of the scale of a group; `rounding` is that of its
-/// layer.
+/// Bytes of one number of `kept`, with its share of the group's scale, under the layer's
+/// `rounding`.
 double bytes_of_number(const Kept& kept, const CacheRounding& rounding);
 
 /// The cache of a model, layer by layer.
@@ -63,14 +59,14 @@ struct ModelCache {
   std::vector<CachedLayer> draft = {};
 
   CacheSizes numbers(Index tokens) const;  ///< after so many tokens
-  /// Bytes of the same. Throws ShapeError as row_bytes, and if they overflow 64 bits.
+  /// Bytes after so many tokens. Throws ShapeError as row_bytes, and if they overflow 64 bits.
   CacheSizes bytes(Index tokens, const CacheRounding& rounding) const;
   /// Bytes that a token adds, before windows are full, without recent tokens.
   double bytes_per_token(const CacheRounding& rounding) const;
   /// Throws SettingError for a part of `rounding` that no layer keeps and for a layer that the
   /// model lacks, ShapeError for a group that does not divide its rows, expanded ones included.
   void require_fit(const CacheRounding& rounding) const;
-  /// As CachedLayer::per_token, over all layers.
+  /// Numbers that a token adds, before windows are full: of a row of many tokens, its share.
   double per_token() const { return bytes_per_token(CacheType::real) / sizeof(Real); }
   Index kv_heads() const;  ///< the most of a layer; 0: none has any
   bool has_latents() const;

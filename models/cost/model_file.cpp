@@ -4,7 +4,6 @@
 #include <cctype>
 #include <iostream>
 #include <map>
-#include <set>
 #include <system_error>
 
 #include "autograd/base/files.h"
@@ -102,28 +101,36 @@ ModelFile read_model_file(const std::string& path) {
   return model;
 }
 
+WeightIndex read_weight_index(const fs::path& path) {
+  return read_json(read_file(path), path.string(), [](const Json& all) {
+    WeightIndex index;
+    const std::map<std::string, std::string> none;
+    for (const auto& [tensor, file] : all.value("weight_map", none)) {
+      if (file.empty() || file.starts_with('.') || file.find_first_of("/\\") != file.npos)
+        throw DataError("'weight_map' puts {} into {}, which is no file in this folder",
+                        headcount::quoted(tensor), headcount::quoted(file));
+      index.files.insert(file);
+    }
+    index.bytes = all.value(Json::json_pointer("/metadata/total_size"), 0.0);
+    return index;
+  });
+}
+
 std::optional<double> weight_bytes(const fs::path& folder) {
-  const fs::path index = folder / "model.safetensors.index.json";
-  std::set<std::string> names;
-  double sum = 0, bytes = 0;  // that the index gives; of the files
-  const auto read = [&](const Json& all) {
-    for (const auto& [tensor, file] : all.value("weight_map", std::map<std::string, std::string>()))
-      if (names.insert(file); file.find('/') != file.npos)
-        throw DataError("it names '{}', which is no file beside it", file);
-    sum = all.value(Json::json_pointer("/metadata/total_size"), 0.0);
-  };
-  if (!is_there(index)) {
-    names = files_of_weights(folder);
-  } else if (read_json(read_file(index), index.string(), read); names.empty() && sum == 0) {
-    throw DataError("{} names no files", index.string());
-  }
+  const fs::path path = folder / kIndexFile;
+  const bool has_index = is_there(path);
+  const WeightIndex index =
+      has_index ? read_weight_index(path) : WeightIndex{files_of_weights(folder)};
+  if (has_index && index.files.empty() && index.bytes == 0)
+    throw DataError("{} names no files", path.string());
   const auto or_none = [](double all) { return all > 0 ? std::optional(all) : std::nullopt; };
-  for (const std::string& name : names) {
+  double bytes = 0;
+  for (const std::string& name : index.files) {
     const double one = bytes_of_weights(folder / name);
-    if (one == 0) return or_none(sum);
+    if (one == 0) return or_none(index.bytes);
     bytes += one;
   }
-  return or_none(bytes > 0 ? bytes : sum);
+  return or_none(bytes > 0 ? bytes : index.bytes);
 }
 
 }  // namespace headcount

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,11 +27,20 @@ const ModelFile& released_model(const std::string& name);
 /// released model. Throws DataError that names what cannot be read.
 ModelFile read_model_file(const std::string& path);
 
-/// Bytes of the weights beside a configuration: of the files that the index of the safetensors
-/// names, else of model.safetensors, else of its parts. None if there are none, or some are
-/// pointers of git-lfs or missing from the index, unless that has their sum. Throws DataError for
-/// files that cannot be read, for parts that are not all there, and for an index that names no
-/// files or files elsewhere.
+inline constexpr const char* kIndexFile = "model.safetensors.index.json";
+/// What a kIndexFile says. Source: huggingface.co/docs/transformers/main/en/big_models, "Sharded
+/// checkpoints".
+struct WeightIndex {
+  std::set<std::string> files;  ///< names of the files of weights, in the index's folder
+  double bytes = 0;             ///< of all weights; 0 if the index does not say
+};
+/// Throws DataError for an unusable index, such as one that names files outside of its folder.
+WeightIndex read_weight_index(const std::filesystem::path& path);
+
+/// Bytes of the weights in a folder: of the files that kIndexFile names, else of model.safetensors,
+/// else of model-00001-of-00002.safetensors and so on. If such a file is missing or a pointer of
+/// git-lfs, the sum that kIndexFile gives; none without it. Throws DataError for files that cannot
+/// be read, for a missing -of- file without index, and for an unusable index.
 std::optional<double> weight_bytes(const std::filesystem::path& folder);
 
 }  // namespace headcount

@@ -15,10 +15,11 @@ inline constexpr std::string_view kConvertedSettings[] = {
     "attention", "window", "kv-heads",    "kv-rank",    "rope-dim",
     "nope-dim",  "v-dim",  "latent-norm", "rope-layout"};
 
-/// Converts `from` to the model with the settings `to`; those that an attention derives from others
-/// and that `to` lacks are chosen to suit the heads of `from`. Throws ShapeError with the reason if
-/// that is impossible: an attention other than mha, gqa and mqa, or mla as a target; layers that
-/// differ; settings that differ outside of kConvertedSettings; weights that have no counterpart.
+/// Converts `from` to the model with the settings `to`. Sizes that `to` does not set, and that an
+/// attention would derive from others, are chosen to fit the heads of `from`. Throws ShapeError
+/// with the reason if that is impossible: an attention other than mha, gqa and mqa, or mla as a
+/// target; layers that differ; settings that differ outside of kConvertedSettings; weights that
+/// have no counterpart.
 std::unique_ptr<LanguageModel> convert(const LanguageModel& from, const Given& to);
 
 }  // namespace headcount

@@ -19,15 +19,10 @@ void Attention::add_common(LayerWeights& weights) {
                     weights.init_.residual_deviation);
 }
 
-Var Attention::rotate(Var x, const Memory& memory, Rotation rotation) const {
-  if (!rotary_) return x;
-  return rotary(x, *rotary_, plan().rotary_layout, memory.first_position(), rotation);
-}
-
-Var Attention::rotate_blocks(Var x, Index block, const Memory& memory) const {
+Var Attention::rotate(Var x, const Memory& memory, Rotation rotation, Index block) const {
   if (!rotary_) return x;
   return rotary(x, *rotary_, plan().rotary_layout, memory.first_position() / block * block,
-                Rotation::forward, block);
+                rotation, block);
 }
 
 Var Attention::rotate_first(Var x, RotaryLayout layout, const Memory& memory) const {

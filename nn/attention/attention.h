@@ -33,11 +33,10 @@ class Attention : public AttentionFeatures {
   void add_common(LayerWeights& weights);
 
  protected:
-  /// Rotates x [B, T, heads, width] by position, or back, if positions are rotary.
-  Var rotate(Var x, const Memory& memory, Rotation rotation = Rotation::forward) const;
-  /// Rotates rows x [B, blocks, heads, width] of the next blocks of `block` tokens by the position
-  /// of a block's first token.
-  Var rotate_blocks(Var x, Index block, const Memory& memory) const;
+  /// Rotates x [B, T, heads, width] by position, or back, if positions are rotary. With `block`, x
+  /// [B, blocks, heads, width] has rows of blocks of tokens, at the position of their first token.
+  Var rotate(Var x, const Memory& memory, Rotation rotation = Rotation::forward,
+             Index block = 1) const;
   /// Rotates the first dimensions of x [B, T, heads, width], as many as `rotate` rotates of the
   /// last, in pairs of `layout`.
   Var rotate_first(Var x, RotaryLayout layout, const Memory& memory) const;

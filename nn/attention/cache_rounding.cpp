@@ -31,10 +31,8 @@ constexpr Index kMostLayers = 10000;
 
 // A number of a layer; 0 if it is none.
 Index layer_named(std::string_view text) {
-  double number = 0;
-  const bool digits = text.find_first_not_of("0123456789") == text.npos;
-  if (!digits || parse_number(text, number) != std::errc() || number > kMostLayers) return 0;
-  return static_cast<Index>(number);
+  Index number = 0;
+  return parse_number(text, number) == std::errc() && number <= kMostLayers ? number : 0;
 }
 
 // Reads "layer1=bf16" or "layers3-4=int8".

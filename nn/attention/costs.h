@@ -11,9 +11,9 @@
 /// memory, and its `forward` runs on a dry tape.
 namespace headcount {
 
-/// Parts of the layer's cache, rows first. Throws ShapeError for a plan of which no layer can be
-/// made: one with `canon` B for a kind without parts to convolve, or one that shares a cache that
-/// its kind cannot share.
+/// Parts of the layer's cache: rows, then states. Throws ShapeError for a plan whose layer cannot
+/// be made: with `canon` B for a kind that has nothing to convolve, or sharing a cache that its
+/// kind cannot share.
 std::vector<Kept> cache_parts(const AttentionPlan& plan);
 /// Empty cache of a layer, with room for what its block keeps besides. Throws ShapeError for a form
 /// that the layer does not have.
@@ -30,7 +30,7 @@ struct Costs {
   /// Scores and weighted sums of a prefill, or the updates of a state: the context times the rows
   /// that a query sees at most, so that masked pairs count; and an indexer's scores.
   Count prefill_macs;
-  Count decode_macs;     ///< the same of one token at the end of the context
+  Count decode_macs;     ///< as prefill_macs, of one token at the end of the context
   Count expansion_macs;  ///< of that token, to rebuild keys and values from the cache
 };
 /// Costs of one form of a layer.
@@ -40,9 +40,9 @@ struct AttentionCosts : Costs {
 /// Costs of each form of the layer, a counted one last.
 std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan, Index context);
 
-/// Sentences about a layer whose rows stand for blocks of tokens: what it keeps of them, and a
-/// warning if the context ends before a block does or if tokens leave the window before a row
-/// stands for them; and those of its kind.
+/// Notes on a layer: its kind's, and on rows pooled over blocks of tokens: what the cache holds,
+/// and a warning if the context is shorter than a block or if tokens leave the window before their
+/// block is complete.
 std::vector<std::string> attention_notes(const AttentionPlan& plan);
 
 }  // namespace headcount

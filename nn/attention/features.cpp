@@ -15,6 +15,8 @@ void AttentionFeatures::add_qk_norms(LayerWeights& weights, const QkNorms& width
 }
 
 void AttentionFeatures::add_features(LayerWeights& weights, Index width) {
+  require_setting(!plan_.qk_norm || q_norm_, "`qk-norm` is not for {}: its layer has no such norms",
+                  plan_.kind().name);
   if (plan_.canon.has('B')) {
     require_setting(
         weights.canon_channels_ > 0,

@@ -107,8 +107,7 @@ extern constinit const AttentionKind kMha = attention_of<GroupedAttention, MhaSi
          "Nothing is rebuilt. It is for plenty of memory; all others are measured against it.",
      .formula = "softmax(qᵢ kᵢᵀ / √d) vᵢ",
      .source = "https://arxiv.org/abs/1706.03762 (2017)",
-     .architecture = "llama",
-     .no_qk_norm = ""});
+     .architecture = "llama"});
 extern constinit const AttentionKind kMqa = attention_of<GroupedAttention, GroupedSizes>(
     {.name = "mqa",
      .summary = "Multi-query attention keeps one key and one value for all heads: 2 d numbers a "
@@ -116,8 +115,7 @@ extern constinit const AttentionKind kMqa = attention_of<GroupedAttention, Group
                 "long contexts and large batches; what it costs in loss depends on the text.",
      .formula = "softmax(qᵢ kᵀ / √d) v",
      .source = "https://arxiv.org/abs/1911.02150 (2019)",
-     .architecture = "llama",
-     .no_qk_norm = ""});
+     .architecture = "llama"});
 extern constinit const AttentionKind kGqa = attention_of<GroupedAttention, GqaSizes>(
     {.name = "gqa",
      .summary = "Grouped-query attention keeps a key and a value for each of G groups of heads: 2 "
@@ -126,8 +124,7 @@ extern constinit const AttentionKind kGqa = attention_of<GroupedAttention, GqaSi
      .formula = "softmax(qᵢ kᵀ / √d) v with k and v of its KV head",
      .source = "https://arxiv.org/abs/2305.13245 (2023)",
      .architecture = "llama",
-     .numbers = {"kv-heads"},
-     .no_qk_norm = ""});
+     .numbers = {"kv-heads"}});
 extern constinit const AttentionKind kMfa = attention_of<GroupedAttention, MfaSizes>(
     {.name = "mfa",
      .summary = "Multi-matrix factorization attention keeps one key and one value, twice as wide "
@@ -136,7 +133,6 @@ extern constinit const AttentionKind kMfa = attention_of<GroupedAttention, MfaSi
                 "than memory (Step-3).",
      .formula = "softmax(qᵢ kᵀ / √d) v with qᵢ from a latent",
      .source = "https://arxiv.org/abs/2412.19255 (2024)",
-     .numbers = {"head-dim"},
-     .no_qk_norm = ""});
+     .numbers = {"head-dim"}});
 
 }  // namespace headcount

@@ -1,12 +1,9 @@
 #include "nn/attention/kind.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
-#include <vector>
 
-#include "autograd/base/error.h"
 #include "autograd/base/registry.h"
 #include "autograd/base/text.h"
 #include "nn/attention/costs.h"
@@ -214,6 +211,9 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
   if (plan.norm_epsilon == 0) plan.norm_epsilon = kind.norm_epsilon;
   require_setting(kind.attends || !plan.sinks,
                   "`sinks` are scores of a softmax, and {} has none; leave `sinks` off", kind.name);
+  require_setting(kind.attends || plan.window == 0,
+                  "{} has no `window`: it keeps a state instead of keys and values of tokens",
+                  kind.name);
   require_setting(kind.no_qk_norm.empty() || !plan.qk_norm,
                   "`qk-norm` is not for {}: {}; leave `qk-norm` off", kind.name, kind.no_qk_norm);
   require_setting(plan.causal || !kind.needs_causal, "{} must be causal", kind.name);

@@ -81,7 +81,7 @@ struct LayerSettings {
   Index window = 0;        ///< tokens that a token sees, itself included; 0: all
   CanonPlaces canon = {};  ///< of the layer's block
   Index canon_taps = 0;
-  double value_residual = 0;  ///< share of the first layer's values in those of later layers
+  double value_residual = 0;  ///< share of the first layer's values in the values of later layers
   Positions positions = Positions::rope;
   RotaryLayout rotary_layout = RotaryLayout::half;
   double rope_theta = 0;
@@ -181,9 +181,9 @@ struct AttentionKind {
   /// layer and no key mask: with a state, or rows that are pooled over or picked among these
   /// tokens.
   bool needs_causal = false;
-  /// Reason why the layer has no norms of `qk-norm` (see Attention::add_qk_norms), for errors;
-  /// empty: it has them.
-  std::string_view no_qk_norm = "its layer has no such norms";
+  /// Reason why the layer has no norms of `qk-norm`, for errors; empty: it has them, or its
+  /// constructor does not call add_qk_norms.
+  std::string_view no_qk_norm = {};
   double norm_epsilon = 1e-6;  ///< of its norms
   /// Settings that not all kinds have, or that have other defaults here: `settings_of` the kind's
   /// struct. Rules of defaults may read `dim`, too.
@@ -207,8 +207,8 @@ std::span<const AttentionKind* const> attention_kinds();
 void register_attention(const AttentionKind& kind);
 /// Kind of that name. Throws ShapeError that lists the known names.
 const AttentionKind& attention_kind(std::string_view name);
-/// Settings of attentions: first the common ones, then those of single kinds, marked with the kinds
-/// that they apply to.
+/// Settings of all attentions: the common ones, then the others, marked with the kinds that have
+/// them.
 const SettingList& attention_settings();
 
 /// Plan of a layer, with defaults for what is not explicit. Throws ShapeError that names settings
@@ -232,8 +232,8 @@ void require_divisor(std::string_view name, Index count, std::string_view whole_
 
 // Settings that several kinds have.
 
-/// `kv-heads`, `q-rank`, `rope-dim`, `v-dim` or a setting of all kinds with the default that it has
-/// for one kind.
+/// Declares, for one kind, a setting that others have too: `kv-heads`, `q-rank`, `rope-dim`,
+/// `v-dim` or one of LayerSettings, with the kind's own default.
 Setting shared_setting(std::string_view name, Default standard);
 
 /// 2 dim / heads, for `head-dim`.

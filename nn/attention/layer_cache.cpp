@@ -31,9 +31,7 @@ Count cached_bytes(std::span<const Kept> keeps, const CacheOptions& options, Cac
 }
 
 LayerCache::LayerCache(std::vector<Kept> keeps, const CacheOptions& options)
-    : keeps_(std::move(keeps)),
-      capacity_(options.window > 0 ? std::min(options.window, options.capacity) : options.capacity),
-      form_(options.form) {
+    : keeps_(std::move(keeps)), form_(options.form) {
   for (const Kept& kept : keeps_) {
     rows_.emplace_back(options.sequences, kept.heads, kept.width, rows_of(kept, options),
                        options.rounding.of(kept));

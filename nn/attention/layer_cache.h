@@ -21,13 +21,13 @@ struct Kept {
   bool per_sequence = false;
   bool exact = false;  ///< rows per token that are never rounded
   /// Tokens that a pooled row stands for, whatever the window; 0: rows are those of single tokens.
-  /// With `per_sequence`, inputs of a block of so many tokens that is still open.
+  /// With `per_sequence`, inputs of a block of so many tokens that is not complete yet.
   Index block = 0;
 
   std::int64_t numbers() const { return std::int64_t{heads} * width; }
 };
 
-/// A dry pass of a layer (see Tape): its place in a text, and what the layer keeps.
+/// A dry pass of a layer (see Tape): its position in a text, and what the layer caches.
 struct DryPass {
   Tape& tape;
   Index tokens = 1;          ///< of this pass
@@ -59,8 +59,7 @@ class LayerCache {
  public:
   LayerCache(std::vector<Kept> keeps, const CacheOptions& options);
 
-  Index length() const { return length_; }  ///< tokens so far; the last `capacity` are held
-  Index capacity() const { return capacity_; }
+  Index length() const { return length_; }  ///< tokens so far
   /// Makes `tokens` the number of tokens so far: 0 forgets them. Who appends tokens calls it once
   /// all layers have computed them.
   void set_length(Index tokens) { length_ = tokens; }
@@ -85,7 +84,7 @@ class LayerCache {
 
   std::vector<Kept> keeps_;
   std::vector<RowCache> rows_;
-  Index capacity_, length_ = 0;
+  Index length_ = 0;
   std::string form_;
 };
 

@@ -29,7 +29,7 @@ enum class Rounding { by_type, none };
 ///     - for decoding: rows join those of earlier tokens in a cache. Cached rows come back in the
 ///       type they are stored in, without gradients, and without a copy unless several tokens end
 ///       beyond a window;
-///     - for a dry pass: what is kept is noted, and rows have shapes alone.
+///     - for a dry pass: rows have shapes alone, and each call adds to the list of cache parts.
 class Memory {
  public:
   /// Memory for whole texts. `key_mask` [B, T] is 1 where a token may be attended to; empty: 1
@@ -39,10 +39,10 @@ class Memory {
   /// Appends `tokens` tokens per sequence to `cache`: `keep` writes their rows. Its length stays.
   /// Throws ShapeError as `require_takes`.
   Memory(LayerCache& cache, Index tokens, AttentionStats* stats = nullptr);
-  /// Memory that notes in `pass` what is kept. The pass must outlive it.
+  /// Memory that lists the cache parts in `pass`, which must outlive it.
   explicit Memory(DryPass& pass);
-  /// Memory for a layer that shares: it reads the rows that the layer of `earlier` has kept. What
-  /// it keeps besides, the states of its convolutions, is in `own`.
+  /// Memory for a layer that shares: rows come from the layer of `earlier`. The inputs of its
+  /// convolutions are in `own`.
   static Memory sharing(const Memory& earlier, const Memory& own);
 
   /// Keeps these tokens' rows x [B, T, heads, width] and returns them with those of earlier tokens,
@@ -72,7 +72,7 @@ class Memory {
   std::span<Real> state(std::string_view name, Index heads, Index width);
   /// Inputs x [B, T, C] behind the last `count` inputs of earlier tokens, [B, count + T, C]. Where
   /// there are none, they are `first` or 0; for whole texts without `first`, x is returned itself.
-  /// With `block`, the inputs are for the row of a block of so many tokens that is still open.
+  /// With `block`, they are inputs of a block of so many tokens that is not complete yet.
   Var after_earlier(std::string_view name, Var x, Index count, Index block = 0,
                     std::optional<Real> first = {});
 

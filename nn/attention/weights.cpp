@@ -25,15 +25,11 @@ ParameterId LayerWeights::numbers(std::string_view name, const Shape& shape,
   return parameters_.add(path(name), shape, start, MatrixRows::entries);
 }
 
-CausalConvolution LayerWeights::convolution(std::string_view name, Index channels, Index taps) {
-  return {parameters_, path(name), channels,
-          taps,        Skip::none, Initializer::normal(init_.deviation)};
-}
-
-CausalConvolution LayerWeights::biased_convolution(std::string_view name, Index channels,
-                                                   Index taps) {
-  const Initializer start = Initializer::uniform(1 / std::sqrt(static_cast<double>(taps)));
-  return {parameters_, path(name), channels, taps, Skip::none, start, true};
+CausalConvolution LayerWeights::convolution(std::string_view name, Index channels, Index taps,
+                                            bool bias) {
+  const Initializer start = bias ? Initializer::uniform(1 / std::sqrt(static_cast<double>(taps)))
+                                 : Initializer::normal(init_.deviation);
+  return {parameters_, path(name), channels, taps, Skip::none, start, bias};
 }
 
 QueryProjection::QueryProjection(LayerWeights& weights, Index width, const QueryLatent& latent)

@@ -31,11 +31,11 @@ class LayerWeights {
   Norm norm(std::string_view name, Index width, NormKind kind = NormKind::rms);
   /// `NAME`: a vector, or a table of rows that are looked up.
   ParameterId numbers(std::string_view name, const Shape& shape, const Initializer& start);
-  /// `NAME.weight` [channels, 1, taps]: the short convolution of linear attentions, without bias.
-  CausalConvolution convolution(std::string_view name, Index channels, Index taps);
-  /// The same with `NAME.bias` [channels]; both start uniform in +- 1 / sqrt(taps), as PyTorch's
+  /// `NAME.weight` [channels, 1, taps]: the short convolution of linear attentions. With `bias` it
+  /// has `NAME.bias` [channels], and both start uniform in +- 1 / sqrt(taps), as PyTorch's
   /// convolutions do.
-  CausalConvolution biased_convolution(std::string_view name, Index channels, Index taps);
+  CausalConvolution convolution(std::string_view name, Index channels, Index taps,
+                                bool bias = false);
   /// Weights that only make cached rows: `make()`, or none in a layer that reads another's cache.
   template <std::invocable Make>
   auto for_rows(const Make& make) -> std::optional<decltype(make())> {

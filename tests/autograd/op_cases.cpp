@@ -131,8 +131,7 @@ OpCase any_transpose(const Case& d) {
   const Shape shape = d.rows_of(d.size(8, 60), 2);
   const int rank = shape.rank(), first = static_cast<int>(d.any(0, rank - 1));
   const int second = (first + static_cast<int>(d.any(1, rank - 1))) % rank;
-  const auto op = [](Var x, int i, int j) { return transpose(x, i, j); };  // one of two overloads
-  return d.of_all({shape}, op, composed_transpose, first, second);
+  return d.of_all({shape}, transpose, composed_transpose, first, second);
 }
 
 OpCase any_split(const Case& d) {

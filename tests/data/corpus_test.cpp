@@ -120,7 +120,6 @@ TEST_F(CorpusFromFile, SaysWhatLineEndsAndAByteOrderMarkCost) {
               kept.name + " " + found +
                   (found.starts_with("has") ? ", kept as it is" : ", kept as they are") +
                   "; `newlines` unix would leave out " + cost);
-    EXPECT_TRUE(replaced.newlines_replaced && !kept.newlines_replaced);
   }
   EXPECT_TRUE(load("ab\ncd\n").notes.empty());
   // No share that is shown as nothing.

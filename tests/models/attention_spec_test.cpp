@@ -118,10 +118,11 @@ Words layers_of(const std::string& text, Index layers) {
   Words words;
   for (Index layer = 0; layer < layers; ++layer) {
     const AttentionPlan& a = model->layer_attention(layer);
+    const Index index = model->cycle_index(layer), writer = layer - index + model->writers[index];
     words.push_back(std::string(a.kind().name) +
                     (a.window > 0 ? "@" + std::to_string(a.window) : "") +
-                    (a.shares() ? " of " + std::to_string(model->writer(layer)) : ""));
-    EXPECT_EQ(a.shares(), model->writer(layer) < layer);
+                    (a.shares() ? " of " + std::to_string(writer) : ""));
+    EXPECT_EQ(a.shares(), writer < layer);
   }
   return words;
 }

@@ -101,7 +101,7 @@ ComparisonResult described(const ComparisonPlan& plan) {
   if (result.baselines) result.answer_chance = result.baselines->best();
   result.baseline_loss = baseline_loss(corpus);
   result.rounded_characters = plan.options.rounded_characters;
-  result.passage = shown(plan.passage, corpus, plan.options.passage);
+  result.passage = passage_json(plan.passage, corpus, plan.options.passage);
   result.steps = options.steps;
   std::vector<TrainOptions> settings;
   for (const PlannedVariant& variant : plan.variants)

@@ -24,7 +24,7 @@ struct ComparisonOptions {
   std::optional<Sweep> sweep;
   Index passage = 1;  ///< number of the validation passage that the report shows
   std::vector<CacheRounding> roundings = {};  ///< with which finished runs are evaluated again
-  Index rounded_characters = 0;  ///< of the validation part, from its begin, for these; 0: all
+  Index rounded_characters = 0;  ///< of the validation part, read with `roundings`; 0: all
 };
 
 /// How the runs are trained; nothing here changes a result.

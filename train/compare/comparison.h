@@ -17,7 +17,7 @@
 namespace headcount {
 
 /// Numbers of seeds per attention. Each attention is trained with seeds 1 ... `first`; while
-/// its verdict is open, with one more seed a round, up to `last` (see Rounds).
+/// its verdict is undecided, with one more seed a round, up to `last` (see Rounds).
 struct SeedRange {
   Index first = 3, last = 3;
 
@@ -228,14 +228,14 @@ struct ComparisonResult {
   std::optional<double> baseline_loss;  ///< loss of a baseline that learned nothing: see premises.h
   Index steps = 0;                      ///< of the reference
   Index too_long_warmup = 0;            ///< its warm-up, in steps, if that is longer; 0 otherwise
-  std::string undecided;                ///< reason why every verdict is open, or empty
+  std::string undecided;                ///< reason why every verdict is undecided, or empty
   nlohmann::ordered_json config;        ///< settings that all variants share
   std::string machine;  ///< processor, cores, memory, operating system, how runs share them
   std::string version;  ///< version_text(): program, compiler and libraries
   Index failed_runs = 0, diverged_runs = 0;  ///< failed runs include diverged ones
   double hours = 0;                          ///< machine time of all runs
   std::vector<VariantResult> variants;       ///< in the order given
-  nlohmann::ordered_json passage;            ///< on which the report shows attention: see shown
+  nlohmann::ordered_json passage;  ///< on which the report shows attention: see passage_json
 
   /// Without question and verdict: see comparison_json.
   static void fields(auto& io, auto& s) {

@@ -244,7 +244,7 @@ bool may_overfit(const VariantResult& variant, const ComparisonResult& result) {
   return overfits(variant) || look_overfit(variant.runs, result.baseline_loss);
 }
 
-std::string why_open(const ComparisonResult& result, double tolerance) {
+std::string why_undecided(const ComparisonResult& result, double tolerance) {
   const Question& question = result.question;
   std::vector<RunResult> first;
   std::ranges::copy_if(

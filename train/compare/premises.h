@@ -26,7 +26,7 @@ std::string baseline_name(const ComparisonResult& result);
 /// reached. The reference's runs on the first seeds settle the reason, as they settle the
 /// `tolerance`. If the reference is better than the baseline by no more than the tolerance, a model
 /// that learned nothing would be enough.
-std::string why_open(const ComparisonResult& result, double tolerance);
+std::string why_undecided(const ComparisonResult& result, double tolerance);
 
 /// Reason why no verdict can be reached although the reference has learned, a clause as above: an
 /// attention with a smaller cache, trained alike, is shown to be better by more than the tolerance.
@@ -60,11 +60,12 @@ std::optional<double> fall_at_end(const VariantResult& variant, const Comparison
 /// directions is not learned at all, more than nine tenths of all answers are right, so that
 /// directions ask for more than `kLearned`.
 double share_to_learn(std::string_view data);
-/// Number of the attention's runs that learned the corpus: that have ended where the settings
-/// `stop-at-answers` and `stop-at-loss` of `result` say so or, without them, have the share of
-/// right answers that `share_to_learn` says.
+/// Number of the attention's runs that learned the corpus: that reached `stop-at-answers` and
+/// `stop-at-loss` or, if the comparison sets neither, the share of right answers that
+/// `share_to_learn` returns.
 Index runs_that_learned(const VariantResult& variant, const ComparisonResult& result);
-/// Mark that these runs have passed: "95 % of the answers right", "a loss below 1.5", or both.
+/// What a run must reach to have learned the corpus: "95 % of the answers right", "a loss below
+/// 1.5", or both.
 std::string learned_text(const ComparisonResult& result);
 
 /// Name of the setting that the comparison sweeps.

@@ -44,7 +44,7 @@ class RunQueue {
   /// Throws what the constructor throws.
   void train(std::vector<std::size_t> round, Index jobs);
 
-  /// States of all runs. Read them while no thread trains.
+  /// Statuses of all runs. Read them while no thread trains.
   const std::vector<RunStatus>& statuses() const { return statuses_; }
 
  private:

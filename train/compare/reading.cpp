@@ -61,7 +61,7 @@ std::size_t question_of(const TextPart& passage) {
   return passage.tokens.size() - 1;
 }
 
-Json shown(const TextPart& passage, const Corpus& corpus, Index number) {
+Json passage_json(const TextPart& passage, const Corpus& corpus, Index number) {
   Json characters = Json::array(), answers;
   for (const std::int32_t token : passage.tokens)
     characters.push_back(corpus.vocabulary.decode(std::span(&token, 1)));

@@ -15,9 +15,9 @@ TextPart passage_to_read(const Corpus& corpus, Index number, Index context);
 /// answer, or the last character.
 std::size_t question_of(const TextPart& passage);
 
-/// The passage as results.json has it: its "number", "characters", positions of "answers" (null
+/// Passage as results.json has it: its "number", "characters", positions of "answers" (null
 /// where the corpus marks none), and the position of the "question".
-nlohmann::ordered_json shown(const TextPart& passage, const Corpus& corpus, Index number);
+nlohmann::ordered_json passage_json(const TextPart& passage, const Corpus& corpus, Index number);
 
 /// How the run in `folder` reads the passage: {"seed", "losses" of its characters in nats, null for
 /// the first and for those that the loss does not count, "heads": by layer, none for a layer

@@ -18,11 +18,11 @@ class OtherRunError : public DataError {
   using DataError::DataError;
 };
 
-/// Throws OtherRunError, with both commands, if the folder has the results of a comparison with
-/// other settings, on another text, or with another `match` or `sweep` than `comparison`, whose
-/// facts and common settings are known before any run, or of attentions or seeds that it lacks: its
-/// results would replace them. More attentions or seeds, and another question about the runs,
-/// continue the comparison there. Throws DataError if results.json is damaged.
+/// Throws OtherRunError, with both commands, if the folder has results that `comparison` would
+/// replace: with other settings, on another text, with another `match` or `sweep`, or of attentions
+/// or seeds that it lacks. More attentions or seeds, and another question about the runs, continue
+/// the comparison in the folder. `comparison` needs only what is known before any run. Throws
+/// DataError if results.json is damaged.
 void require_same_comparison(const std::filesystem::path& folder,
                              const ComparisonResult& comparison,
                              const std::vector<AttentionSpec>& specs);

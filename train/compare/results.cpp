@@ -66,7 +66,7 @@ void judge_all(ComparisonResult& result, const Judge& judge) {
   if (result.variants.empty()) return;
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result);
-  result.undecided = limit ? why_open(result, *limit) : "";
+  result.undecided = limit ? why_undecided(result, *limit) : "";
   if (result.undecided.empty()) result.undecided = why_beaten(result);
   if (!result.question.intervals || !result.undecided.empty()) return;
   for (VariantResult& v : result.variants) {

@@ -26,9 +26,9 @@ void summarize(ComparisonResult& result);
 /// failed at values which the sweep did not choose.
 std::vector<std::string> notes(const ComparisonResult& result);
 
-/// As `--format` says: a table for people with one row per attention, followed by failures,
-/// baselines and the sweep; results.json; or CSV. With a `width`, text leaves out statistics, sizes
-/// and speeds, and lines below the table are wrapped.
+/// The results in a format: a table for people with a line for each attention, followed by
+/// failures, baselines and the sweep; results.json; or CSV. With a `width`, text leaves out
+/// statistics, sizes and speeds, and lines below the table are wrapped.
 std::string results_table(const ComparisonResult& result, Format format = Format::text,
                           std::size_t width = 0);
 /// results_table for people followed by notes, those on statistics only if it has these.

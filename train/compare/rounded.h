@@ -10,7 +10,7 @@
 #include "train/evaluation.h"
 #include "train/show/table.h"
 
-/// Rows of a comparison whose runs are evaluated again, through caches that round.
+/// Finished runs of a comparison, evaluated again through caches that round.
 namespace headcount {
 
 /// Roundings from a list of types, such as f32,int4,k=int4+v=int2, each with all values of the list

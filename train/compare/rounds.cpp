@@ -62,7 +62,7 @@ std::vector<std::size_t> Rounds::undecided(std::span<const RunStatus> statuses) 
     result.variants.push_back(outcome_of(variants_[i], chosen(i, statuses)));
   const VariantResult& than = result.variants[reference_];
   const std::optional<double> limit = tolerance(result);
-  if (!limit || !why_open(result, *limit).empty()) return {};
+  if (!limit || !why_undecided(result, *limit).empty()) return {};
   std::vector<std::size_t> undecided;
   for (std::size_t i = 0; i < variants_.size(); ++i) {
     VariantResult& v = result.variants[i];

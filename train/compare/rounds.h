@@ -20,7 +20,8 @@ namespace headcount {
 class Rounds {
  public:
   /// Runs go to runs/ in `folder`. `facts` are known before any run: the question with its
-  /// reference, one of `variants`, and what why_open reads. `variants` must outlive the rounds.
+  /// reference, one of `variants`, and what why_undecided reads. `variants` must outlive the
+  /// rounds.
   Rounds(const std::vector<PlannedVariant>& variants, ComparisonResult facts,
          const std::filesystem::path& folder, const std::string& command);
 

@@ -47,7 +47,7 @@ class RunClock {
   RunClock(const RunPlan& run, const nlohmann::json& basis, int jobs)
       : run_(run), basis_(basis), jobs_(jobs) {}
 
-  void go_on_from(double machine_seconds) { before_ = machine_seconds; }
+  void add_earlier(double machine_seconds) { before_ = machine_seconds; }
   double machine_seconds() const { return before_ + seconds_since(start_) / jobs_; }
   // Returns true if a checkpoint is due after this step: by number, or after five minutes.
   bool checkpoint_is_due(Index step) const {
@@ -74,20 +74,21 @@ class RunClock {
 };
 
 // Run that is ready to be trained.
-struct Begun {
+struct ReadyRun {
   Learner learner;
   RunFolder folder;
 };
 
 // Run that resumes from the checkpoint of an earlier comparison; none if there is no checkpoint or
 // the folder is damaged. Throws OlderCheckpointError if only the newest checkpoint is damaged.
-std::optional<Begun> gone_on(const RunPlan& run, const Corpus& corpus, const FolderLock& lock) {
+std::optional<ReadyRun> resume_run(const RunPlan& run, const Corpus& corpus,
+                                   const FolderLock& lock) {
   if (!find_checkpoint(run.folder)) return std::nullopt;
   try {
     auto [learner, state] = resumed_learner(run.options, run.folder, corpus.vocabulary);
     require_vocabulary(learner, corpus.vocabulary);
-    return Begun{std::move(learner),
-                 RunFolder::resume(lock, state, read_run_options(run.folder), corpus, run.command)};
+    return ReadyRun{std::move(learner), RunFolder::resume(lock, state, read_run_options(run.folder),
+                                                          corpus, run.command)};
   } catch (const OlderCheckpointError&) {
     throw;
   } catch (const DataError&) {
@@ -95,18 +96,19 @@ std::optional<Begun> gone_on(const RunPlan& run, const Corpus& corpus, const Fol
   }
 }
 
-Begun begun(const RunPlan& run, const Corpus& corpus, const FolderLock& lock,
-            const nlohmann::json& basis, RunClock& clock) {
+ReadyRun begin_run(const RunPlan& run, const Corpus& corpus, const FolderLock& lock,
+                   const nlohmann::json& basis, RunClock& clock) {
   if (const auto before = read_unfinished(run, basis)) {
-    if (auto there = gone_on(run, corpus, lock)) {
-      clock.go_on_from(*before);
+    if (auto there = resume_run(run, corpus, lock)) {
+      clock.add_earlier(*before);
       return std::move(*there);
     }
   }
   Learner learner = initial_learner(run.options, corpus.vocabulary);
   require_vocabulary(learner, corpus.vocabulary);
   make_room(lock, EarlierRun::replace);
-  Begun anew{std::move(learner), RunFolder::create(lock, run.options, corpus.sha256, run.command)};
+  ReadyRun anew{std::move(learner),
+                RunFolder::create(lock, run.options, corpus.sha256, run.command)};
   clock.save();  // from here on it can resume
   return anew;
 }
@@ -116,7 +118,7 @@ Begun begun(const RunPlan& run, const Corpus& corpus, const FolderLock& lock,
 RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::json& basis,
                     const Workers& workers, const FolderLock& lock, const StepObserver& observe) {
   RunClock clock(run, basis, workers.jobs);
-  auto [learner, run_folder] = begun(run, corpus, lock, basis, clock);
+  auto [learner, run_folder] = begin_run(run, corpus, lock, basis, clock);
   RunFolder& folder = run_folder;
   const auto watch = [&](const StepResult& step, std::optional<double> validation,
                          double training_seconds) {

@@ -28,7 +28,7 @@ namespace headcount {
 ///
 /// A union bound, Student's interval at the error that each look spends, needs no integration. With
 /// it, of 94 attentions of the studies in tests/bench/results, seen as 3..5 seeds, 5 of 40 verdicts
-/// were open, and 3 came a seed later. Where differences are normal with their means and
+/// were undecided, and 3 came a seed later. Where differences are normal with their means and
 /// deviations, as many verdicts take 3..11 seeds instead of 3..8 (28 % more runs), 5..15 instead of
 /// 5..10 (34 %), and 3..35 instead of 3..20 (50 %).
 std::vector<double> repeated_interval_bounds(Index first, Index last);
@@ -42,8 +42,8 @@ std::vector<double> repeated_interval_bounds(Index first, Index last);
 std::vector<Index> sign_test_exceptions(Index first, Index last);
 
 /// Verdict by the interval of `cost`, a test of non-inferiority, one-sided at 2.5 %: enough if it
-/// lies below the tolerance, not enough if above; open otherwise, and without a finite interval or
-/// a tolerance.
+/// lies below the tolerance, not enough if above; undecided otherwise, and without a finite
+/// interval or a tolerance.
 Verdict verdict(const Estimate& cost, std::optional<double> tolerance);
 
 /// Sequential test that derives verdicts from the costs of the seeds so far. It looks after
@@ -61,8 +61,8 @@ class Judge {
   /// number of seeds; no interval if there is no such look. With a fixed number of seeds, Student's
   /// interval of all finished seeds.
   Estimate interval(std::span<const double> costs) const;
-  /// Verdict of the look at `costs`, one per finished seed; open if there is no look after that
-  /// number of seeds. With a fixed number of seeds, there is one look, at all finished seeds.
+  /// Verdict of the look at `costs`, one per finished seed; undecided if there is no look after
+  /// that number of seeds. With a fixed number of seeds, there is one look, at all finished seeds.
   /// Losses that all diverged are not enough.
   Verdict verdict(std::span<const double> costs, std::optional<double> tolerance) const;
 

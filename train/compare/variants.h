@@ -9,7 +9,7 @@
 
 namespace headcount {
 
-/// Size that all variants of a comparison are given.
+/// Size that all variants of a comparison are made to share.
 struct Match {
   enum class Kind {
     none,

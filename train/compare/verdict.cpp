@@ -92,7 +92,7 @@ struct Numbers {
 };
 
 // Attentions with this verdict, in the order given; those that are enough, by rising cache.
-std::vector<const VariantResult*> judged(const ComparisonResult& result, Verdict verdict) {
+std::vector<const VariantResult*> attentions_with(const ComparisonResult& result, Verdict verdict) {
   std::vector<const VariantResult*> found;
   for (const VariantResult& variant : result.variants) {
     if (has_verdict(variant, result) && variant.verdict == verdict) found.push_back(&variant);
@@ -110,7 +110,7 @@ constexpr std::string_view kCostsNothing =
 // may ask for nothing that a smaller cache lacks.
 bool all_are_enough(const ComparisonResult& result) {
   return result.question.metric == Metric::loss && result.question.controls.empty() &&
-         judged(result, Verdict::enough).size() + 1 == result.variants.size();
+         attentions_with(result, Verdict::enough).size() + 1 == result.variants.size();
 }
 
 }  // namespace
@@ -321,7 +321,7 @@ bool has_verdict(const VariantResult& variant, const ComparisonResult& result) {
 }
 
 const VariantResult* cheapest_enough(const ComparisonResult& result) {
-  const std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
+  const std::vector<const VariantResult*> enough = attentions_with(result, Verdict::enough);
   return enough.empty() ? nullptr : enough.front();
 }
 
@@ -332,7 +332,7 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   if (!limit || than.runs.empty()) return {than.label() + ", the reference, has no finished run"};
   if (!result.undecided.empty()) return {"nothing can be decided: " + result.undecided};
   const Numbers numbers{than, result.question.metric, *limit};
-  std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
+  std::vector<const VariantResult*> enough = attentions_with(result, Verdict::enough);
   std::vector<std::string> parts;
   const bool none = enough.empty();
   if (none) {
@@ -359,9 +359,9 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
     if (named_alone && !names.empty()) parts.push_back(together + ": " + list_text(names));
   };
   add(enough, "too", "enough too");
-  add(judged(result, Verdict::not_enough), none ? "not enough" : "not",
+  add(attentions_with(result, Verdict::not_enough), none ? "not enough" : "not",
       verdict_word(Verdict::not_enough, numbers.metric));
-  add(judged(result, Verdict::open), "undecided", "undecided");
+  add(attentions_with(result, Verdict::open), "undecided", "undecided");
   if (costs_nothing) parts.emplace_back(kCostsNothing);
   return parts;
 }
@@ -373,7 +373,7 @@ std::vector<VerdictItem> verdict_items(const ComparisonResult& result) {
   const Numbers numbers{than, result.question.metric, *limit};
   std::vector<VerdictItem> items;
   for (const Verdict verdict : {Verdict::enough, Verdict::not_enough, Verdict::open}) {
-    for (const VariantResult* variant : judged(result, verdict)) {
+    for (const VariantResult* variant : attentions_with(result, verdict)) {
       const bool learns =
           numbers.metric != Metric::steps || std::isfinite(middle_cost(*variant, numbers.metric));
       items.push_back({verdict_word(verdict, numbers.metric),

@@ -55,16 +55,17 @@ inline constexpr double kDivergedCost = std::numeric_limits<double>::infinity();
 std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
                                           const VariantResult& reference);
 
-/// Costs that decide about `variant`: those of its finished runs, and `kDivergedCost` for each of
-/// its diverged seeds.
+/// Costs that decide about `variant`: one for each finished run, and `kDivergedCost` for each
+/// diverged seed.
 std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference);
 
-/// The tolerance that was given, or its default. The default is computed from the runs of the
+/// The explicit tolerance, or its default. The default is computed from the runs of the
 /// reference and of each control on the first seeds, so that later runs do not move it; none
 /// without such a run of the reference.
 std::optional<double> tolerance(const ComparisonResult& result);
 
-/// Returns true if verdicts stay open unless `spec` is shown to cost more than the tolerance.
+/// Returns true if `spec` is a control: without proof that it costs more than the tolerance, all
+/// verdicts stay undecided.
 bool is_control(const Question& question, std::string_view spec);
 
 /// Step at which `run` had the validation loss `loss`, interpolated between its evaluations; none
@@ -95,7 +96,7 @@ const VariantResult& reference(const ComparisonResult& result);
 /// diverged.
 bool has_verdict(const VariantResult& variant, const ComparisonResult& result);
 
-/// The attention with the least cache among those that are enough; null if none is.
+/// The attention with the least cache that is enough; null if none is.
 const VariantResult* cheapest_enough(const ComparisonResult& result);
 
 /// Verdicts in words: "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.004 (tolerance
@@ -105,8 +106,8 @@ const VariantResult* cheapest_enough(const ComparisonResult& result);
 std::vector<std::string> verdict_clauses(const ComparisonResult& result);
 
 /// Verdict on one attention, for lists: {"enough", "mqa: 28 % of mha's KV cache, in 140 steps
-/// (...)"}. `verdict_items` has those that are enough first, the undecided last; a sentence on all
-/// attentions has no word. Empty if nothing is decided.
+/// (...)"}. `verdict_items` has attentions that are enough first, undecided ones last; a sentence
+/// on all attentions has no word. Empty if nothing is decided.
 struct VerdictItem {
   std::string word, text;
 };

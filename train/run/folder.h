@@ -30,8 +30,8 @@ class RunFolder : public TrainingLog {
                           const std::string& data_sha256, const std::string& command);
 
   /// Continues a run from its newest checkpoint, whose training state is `state`. The caller locks
-  /// the folder before it reads the state. `options` are those of the run and may have more steps
-  /// or new paths of its text, which run.json then gets. Throws WriteError, and DataError if the
+  /// the folder before it reads the state. `options` are the run's, perhaps with more steps or new
+  /// paths of its text, which run.json then gets. Throws WriteError, and DataError if the
   /// run was trained on another text.
   static RunFolder resume(FolderLock lock, const TrainingState& state, const TrainOptions& options,
                           const Corpus& corpus, const std::string& command);
@@ -60,8 +60,9 @@ class RunFolder : public TrainingLog {
   void save(const Learner& learner, const StepResult& result,
             std::optional<double> validation_loss) override;
 
-  /// Removes the newest checkpoint if its weights gave no loss before the run diverged, so that an
-  /// older one is the newest, if there is one. Throws WriteError, DataError.
+  /// Removes the newest checkpoint if no loss was computed from its weights before the run
+  /// diverged: they may be what diverged. The checkpoint before it, if any, is then the newest.
+  /// Throws WriteError, DataError.
   void diverged() override;
 
  private:

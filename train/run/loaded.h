@@ -39,7 +39,7 @@ TrainOptions read_run_options(const std::string& folder);
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder,
                              const std::string& otherwise = "");
 
-/// Throws DataError unless the text in `corpus` and that of validation are those of the run in
+/// Throws DataError unless `corpus` has the texts, for training and for validation, of the run in
 /// `folder`. The message ends with `otherwise`.
 void require_own_text(const Corpus& corpus, const std::filesystem::path& folder,
                       const std::string& otherwise = "");
@@ -87,8 +87,8 @@ LoadedRun load_run(const std::string& path, bool best = false,
 /// weight depends, learned positions apart.
 enum class UseOfWeights { resumed, start };
 
-/// Throws SettingError if the model settings `here` differ from `there`, those of the model in
-/// `folder`. The message names every setting that differs.
+/// Throws SettingError if the model settings `here` differ from `there`, the settings of the model
+/// in `folder`. The message names every setting that differs.
 void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
                         const nlohmann::json& there, UseOfWeights use);
 

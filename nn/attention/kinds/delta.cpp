@@ -61,12 +61,6 @@ class GatedDelta : public Attention {
 
 }  // namespace
 
-void require_no_window(const AttentionPlan& c) {
-  require_setting(c.window == 0,
-                  "{} has no `window`: it keeps a state instead of keys and values of tokens",
-                  c.kind().name);
-}
-
 Setting taps_of_convolution() {
   return {"conv-taps",
           "length in tokens of the causal convolution over q, k and v; 1: the token itself only",
@@ -85,10 +79,9 @@ Var for_channels(Var of_heads, Index width) {
   return transpose(multiply(of_heads.tape->constant({width, heads}, ones), of_heads), 0, 1);
 }
 
-void DeltaSizes::check(const AttentionPlan& c) const {
+void DeltaSizes::check(const AttentionPlan&) const {
   require_setting(value_heads % key_heads == 0, "`key-heads` {} does not divide `value-heads` {}",
                   key_heads, value_heads);
-  require_no_window(c);
 }
 
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
@@ -99,7 +92,7 @@ Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
   return gated_delta_rule(scaled_q, unit_k, v, g, beta, recurrent_state(k, v, memory));
 }
 
-extern constinit const AttentionKind kDelta = attention_of<GatedDelta, DeltaSizes>(
+extern constinit const AttentionKind kDelta = recurrent_of<GatedDelta, DeltaSizes>(
     {.name = "delta",
      .summary =
          "The gated delta rule (Qwen3-Next) keeps no rows, but a state of d × v numbers for each "
@@ -111,9 +104,6 @@ extern constinit const AttentionKind kDelta = attention_of<GatedDelta, DeltaSize
                 "rate b in (0, 1)",
      .source = "https://arxiv.org/abs/2412.06464 (2024)",
      .numbers = {"v-dim"},
-     .attends = false,
-     .rotates = false,
-     .needs_causal = true,
      .no_qk_norm = "it has no softmax, and its q and k have unit length without it"});
 
 }  // namespace headcount

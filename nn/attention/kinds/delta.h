@@ -8,8 +8,14 @@
 /// Declarations that layers with a recurrent state share: `delta`, `kda`, `ssd` and `lightning`.
 namespace headcount {
 
-/// Throws ShapeError if there is a `window`, which a state does not have.
-void require_no_window(const AttentionPlan& c);
+/// `attention_of` a kind that keeps a state in place of rows: it has no softmax, no positions and
+/// no later tokens.
+template <class Layer, class Sizes>
+constexpr AttentionKind recurrent_of(AttentionKind kind) {
+  kind.attends = kind.rotates = false;
+  kind.needs_causal = true;
+  return attention_of<Layer, Sizes>(kind);
+}
 /// `conv-taps` of a convolution over q, k and v.
 Setting taps_of_convolution();
 /// State of each sequence for keys k [B, T, G, Dk] and values v [B, T, H, Dv] (see Memory::state).

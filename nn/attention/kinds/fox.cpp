@@ -75,8 +75,6 @@ extern constinit const AttentionKind kFox = attention_of<ForgettingAttention, Fo
      .source = "https://arxiv.org/abs/2503.02130 (2025)",
      .numbers = {"kv-heads"},
      .rotates = false,
-     .no_qk_norm = "",
-     .norm_epsilon = 1e-5,  // as its authors have it
-     .settings = settings_of<FoxSizes>});
+     .norm_epsilon = 1e-5});  // as its authors have it
 
 }  // namespace headcount

@@ -72,7 +72,6 @@ extern constinit const AttentionKind kGta = attention_of<GroupedTiedAttention, G
      .formula =
          "softmax(qᵢ kᵢᵀ / √d) v with kᵢ = [first half of v, rotary key shared by all heads]",
      .source = "https://arxiv.org/abs/2505.21487 (2025)",
-     .numbers = {"kv-heads"},
-     .no_qk_norm = ""});
+     .numbers = {"kv-heads"}});
 
 }  // namespace headcount

@@ -93,7 +93,7 @@ class KimiDelta : public Attention {
 
 }  // namespace
 
-extern constinit const AttentionKind kKda = attention_of<KimiDelta, KdaSizes>(
+extern constinit const AttentionKind kKda = recurrent_of<KimiDelta, KdaSizes>(
     {.name = "kda",
      .summary =
          "Kimi delta attention keeps a state of d × v numbers for each head of a sequence. No "
@@ -104,11 +104,7 @@ extern constinit const AttentionKind kKda = attention_of<KimiDelta, KdaSizes>(
          "decay a for each row of Sᵢ",
      .source = "https://arxiv.org/abs/2510.26692 (2025)",
      .numbers = {"v-dim"},
-     .attends = false,
-     .rotates = false,
-     .needs_causal = true,
      .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
-     .norm_epsilon = 1e-5,  // as its authors have it
-     .settings = settings_of<KdaSizes>});
+     .norm_epsilon = 1e-5});  // as its authors have it
 
 }  // namespace headcount

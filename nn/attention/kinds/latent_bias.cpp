@@ -57,7 +57,6 @@ extern constinit const AttentionKind kLatentBias =
                     "are q·k + z·z. It wins nowhere that is known: a course calls it MLA, and its "
                     "cache is larger than that of `mha`.",
          .formula = "softmax((qᵢ kᵢᵀ + zᵢ zᵢᵀ) / √d) vᵢ",
-         .numbers = {"latent-dim"},
-         .no_qk_norm = ""});
+         .numbers = {"latent-dim"}});
 
 }  // namespace headcount

@@ -17,7 +17,7 @@ namespace {
 
 struct LightningSizes {
   void visit(const auto&) {}
-  void check(const AttentionPlan& c) const { require_no_window(c); }
+  void check(const AttentionPlan&) const {}
 };
 
 class LightningAttention : public Attention {
@@ -54,7 +54,7 @@ class LightningAttention : public Attention {
 
 }  // namespace
 
-extern constinit const AttentionKind kLightning = attention_of<LightningAttention, LightningSizes>(
+extern constinit const AttentionKind kLightning = recurrent_of<LightningAttention, LightningSizes>(
     {.name = "lightning",
      .summary = "Lightning attention (MiniMax-01) keeps a state of d × d numbers for each head of "
                 "a sequence. No token is rebuilt: each adds its key times its value, and the state "
@@ -62,9 +62,6 @@ extern constinit const AttentionKind kLightning = attention_of<LightningAttentio
                 "simplicity, as seven of eight layers.",
      .formula = "qᵢ Sᵢ, where each token makes Sᵢ ← aᵢ Sᵢ + kᵢᵀ vᵢ, with a fixed decay aᵢ",
      .source = "https://arxiv.org/abs/2501.08313 (2025)",
-     .attends = false,
-     .rotates = false,
-     .needs_causal = true,
      .no_qk_norm = "it has no softmax"});
 
 }  // namespace headcount

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -279,7 +278,6 @@ extern constinit const AttentionKind kMla = attention_of<LatentAttention, MlaSiz
      .source = "https://arxiv.org/abs/2405.04434 (2024)",
      .architecture = "deepseek_v3",
      .numbers = {"kv-rank", "rope-dim"},
-     .no_qk_norm = "",
      .forms = forms,
      .counted = merged});
 
@@ -295,7 +293,6 @@ extern constinit const AttentionKind kDsa = attention_of<LatentAttention, DsaSiz
      .source = "https://arxiv.org/abs/2512.02556 (2025)",
      .numbers = {"kv-rank", "rope-dim"},
      .needs_causal = true,
-     .no_qk_norm = "",
      .forms = forms,
      .counted = merged,
      .notes = [](const AttentionPlan& c) {

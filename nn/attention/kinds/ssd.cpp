@@ -39,7 +39,6 @@ struct SsdSizes {
   }
   void check(const AttentionPlan& c) const {
     require_divisor("ssd-groups", groups, "heads", c.heads);
-    require_no_window(c);
   }
 
   // Channels; these throw if sizes overflow.
@@ -57,7 +56,7 @@ class StateSpace : public Attention {
         s_(s),
         in_proj_(weights.matrix("in_proj", c.dim,
                                 (Count(s.of_convolution(c)) + s.of_heads(c) + c.heads).index())),
-        convolution_(weights.biased_convolution("conv1d", s.of_convolution(c), s.taps)),
+        convolution_(weights.convolution("conv1d", s.of_convolution(c), s.taps, true)),
         // Initial values as its authors have them.
         a_log_(weights.numbers("A_log", {c.heads}, Initializer::log_uniform(16, 1))),
         dt_bias_(weights.numbers("dt_bias", {c.heads}, Initializer::log_uniform_steps(0.1, 0.001))),
@@ -94,7 +93,7 @@ class StateSpace : public Attention {
 
 }  // namespace
 
-extern constinit const AttentionKind kSsd = attention_of<StateSpace, SsdSizes>(
+extern constinit const AttentionKind kSsd = recurrent_of<StateSpace, SsdSizes>(
     {.name = "ssd",
      .summary = "State space duality (Mamba-2) keeps a state of P × N numbers for each head of a "
                 "sequence, P by default 2 dim / heads. No token is rebuilt: the state decays and "
@@ -104,9 +103,6 @@ extern constinit const AttentionKind kSsd = attention_of<StateSpace, SsdSizes>(
                 "exp(-A Δ) and a step Δ > 0",
      .source = "https://arxiv.org/abs/2405.21060 (2024)",
      .numbers = {"heads"},
-     .attends = false,
-     .rotates = false,
-     .needs_causal = true,
      .no_qk_norm = "it has no softmax",
      .norm_epsilon = 1e-5});  // as its authors have it
 

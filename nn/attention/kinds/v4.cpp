@@ -155,7 +155,7 @@ class SharedRowAttention : public Attention {
     const auto make = [&]() -> std::optional<Var> {
       const std::optional<Var> rows = compressor(x, memory);
       if (!rows) return std::nullopt;
-      return rotate_blocks(split_heads(*rows, 1), block, memory);
+      return rotate(split_heads(*rows, 1), memory, Rotation::forward, block);
     };
     return memory.keep_blocks(compressor.plan().rows(), block, compressor.plan().width, make);
   }

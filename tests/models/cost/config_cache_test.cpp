@@ -161,8 +161,7 @@ TEST(ConfigCache, ReadsFilesAsPeopleHaveThem) {
     if (one.contains("windowed")) {
       EXPECT_EQ(cache.numbers(1).windowed.value(), one.at("windowed").get<Index>());
     }
-    double draft = 0;
-    for (const CachedLayer& layer : cache.draft) draft += layer.per_token();
+    const double draft = ModelCache{.layers = cache.draft}.per_token();
     EXPECT_EQ(draft, one.value("draft", draft));
   }
 }

@@ -54,8 +54,7 @@ class OwnAttention : public Attention {
 const AttentionKind kOwn = attention_of<OwnAttention, OwnSizes>(
     {.name = "own",
      .summary = "multi-query with a learned temperature per head",
-     .numbers = {"kv-heads"},
-     .no_qk_norm = ""});
+     .numbers = {"kv-heads"}});
 
 const bool registered = [] {
   register_attention(kOwn);

@@ -261,7 +261,7 @@ TEST_F(CostCommand, CountsWeightsThatAModelIsLoadedFromAndNoOthers) {
   folder_->file(index, "{}");
   reason(index + " names no files");
   folder_->file(index, R"({"weight_map": {"a": "../heavy/model.safetensors"}})");
-  reason("names '../heavy/model.safetensors', which is no file beside it");
+  reason("'../heavy/model.safetensors', which is no file in this folder");
   std::filesystem::remove(folder_->path() / index);
   folder_->file("light/model.safetensors", std::string(8000, ' '));  // beside its parts
   EXPECT_EQ(weights("light"), 8000);

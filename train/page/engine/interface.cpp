@@ -58,7 +58,7 @@ Json reply_to(const nlohmann::json& request) {
   if (what == "text") return session().text();
   if (what == "save") return files_json(session().save());
   if (what == "kinds") return headcount::page::kinds_json();
-  if (what == "judge") return headcount::page::judged(request);
+  if (what == "judge") return headcount::page::judge(request);
   if (what == "cost") return headcount::page::model_cost_json(request);
   if (what == "open") return session().open(files_of(request), request.value("data", ""));
   throw DataError("'do' is '{}', which is no request", what);

@@ -40,7 +40,7 @@ VariantResult variant_of(const nlohmann::json& run, bool answered) {
 
 }  // namespace
 
-Json judged(const nlohmann::json& request) {
+Json judge(const nlohmann::json& request) {
   const nlohmann::json baselines = request.value("baselines", nlohmann::json());
   ComparisonResult result;
   result.steps = request.value("steps", Index{0});

@@ -13,9 +13,9 @@ Json kinds_json();
 /// Cached layers of float32 numbers, with the bytes of a token and of a full context.
 Json cache_json(const LanguageModel& model);
 
-/// A piece of the validation part of about 600 characters, and questions from it with their
-/// answers, if the text marks any: {"validation", "questions": [{"prompt", "answer"}]}. A prompt
-/// begins where its story begins.
+/// About 600 characters of the validation part, and questions from them with their answers, if the
+/// text marks any: {"validation", "questions": [{"prompt", "answer"}]}. A prompt begins where its
+/// story begins.
 Json text_json(const Corpus& corpus);
 
 /// Continues the "prompt" of `request`, UTF-8, by "tokens" characters at a "temperature" with a
@@ -33,7 +33,7 @@ Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const nlohman
 /// end, which show overfitting,
 /// "baselines" as a plan has them, null for a text that marks no answers, and may have "steps",
 /// those that runs might take, which compares steps to learn.
-Json judged(const nlohmann::json& request);
+Json judge(const nlohmann::json& request);
 
 /// What the KV cache of other people's model costs: "text", as `headcount cost --config` prints it,
 /// and "figures", what view/cost.js draws. `request` has the text "config" of a config.json, the

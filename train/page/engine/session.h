@@ -23,7 +23,7 @@ struct File {
   std::string_view bytes;
 };
 
-/// One model on one text, in training or opened from files. Errors are those of the library:
+/// One model on one text, in training or opened from files. Throws the library's errors:
 /// SettingError, ShapeError, DataError, NonFiniteError. After an error the session is as before;
 /// `step` keeps the steps that succeeded.
 class Session {
@@ -40,7 +40,7 @@ class Session {
   Json evaluate(Index tokens) const;
   /// Continues a prompt.
   Json ask(const nlohmann::json& request) const;
-  /// A piece of the validation part, and questions with their answers.
+  /// An excerpt of the validation part, and questions with their answers: see text_json.
   Json text() const;
   /// Files of a checkpoint, valid until the next call.
   std::vector<File> save();
