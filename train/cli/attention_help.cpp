@@ -7,6 +7,7 @@
 #include "models/plan.h"
 #include "nn/attention/costs.h"
 #include "train/cli/commands.h"
+#include "train/compare/verdict.h"
 #include "train/optimizer.h"
 #include "train/options.h"
 #include "train/show/units.h"
@@ -91,11 +92,7 @@ constexpr Topic kTopics[] = {
      "convolutions and the gates of fox are never rounded. --cache-rotate, --cache-levels and "
      "--cache-recent change how the rest is.",
      "headcount eval --from runs/gqa2 --cache-dtype int4"},
-    {"verdict",
-     "of compare. Enough: an attention is shown to cost less than the tolerance, a quarter more "
-     "steps, 5 points of answers or 1 % of the loss than the reference with the same seed. Not "
-     "enough, of steps later: it is shown to cost more. Undecided: neither is shown.",
-     "headcount compare"},
+    {"verdict", kVerdictMeaning, "headcount compare"},
     {"pattern", kSpecGrammar, "headcount train --attention 3*mqa@16/mqa"},
 };
 

@@ -23,6 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Index kPlainLines = 20;  // over a whole run
 constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
+// Steps of a comparison without which an ETA would be that of first steps, which are slower.
+constexpr Index kTimed = 20;
 
 bool rewrites_in(ProgressMode mode) {
   if (mode != ProgressMode::automatic) return mode == ProgressMode::always;
@@ -189,7 +191,7 @@ std::string ComparisonProgress::head() const {
       steps += run.newest ? std::max<Index>(0, run.steps - run.newest->step) : run.steps;
   }
   const std::string text = done() + " done";
-  if (steps_done_ == 0 || steps == 0) return text;
+  if (steps_done_ < kTimed || steps == 0) return text;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   return text + ", " + eta_text(seconds, steps_done_, steps);
 }
@@ -200,9 +202,8 @@ void ComparisonProgress::step(std::size_t run, const StepResult& result) {
   auto& newest = runs_[run].newest;
   steps_done_ += newest ? result.step - newest->step : 1;
   newest = result;
-  // Before this, times are those of first steps, which are slower.
-  constexpr std::chrono::seconds kMeasured(3);
-  if (!estimated_ && Clock::now() - start_ > kMeasured) {
+  constexpr std::chrono::seconds kSilence(3);
+  if (!estimated_ && steps_done_ >= kTimed && Clock::now() - start_ > kSilence) {
     estimated_ = true;
     progress_.tell(head());
   }
@@ -220,7 +221,7 @@ void ComparisonProgress::finish(std::size_t run, const RunStatus& status) {
   const std::lock_guard lock(mutex_);
   runs_[run].newest.reset();
   const auto& result = status.result;
-  constexpr std::ptrdiff_t kLines = 10;
+  constexpr std::ptrdiff_t kLines = 20;
   const std::ptrdiff_t every = (wanted() + kLines - 1) / kLines;
   if (result && ended() % every != 0 && ended() != wanted()) return;
   const std::string how = !result ? "failed: " + as_flags(status.failure)

@@ -85,7 +85,7 @@ class RunProgress {
   Index validation_step_ = 0;  // of validation_loss_
 };
 
-/// Progress of a comparison on standard error: about ten plain lines a round on finished runs, one
+/// Progress of a comparison on standard error: about twenty plain lines a round on finished runs, one
 /// for each that failed, and on a terminal one rewritten line with the loss of each run under way.
 /// Thread-safe.
 class ComparisonProgress : public RunWatcher {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/corpus.h"
@@ -75,8 +76,16 @@ std::optional<double> steps_to(const RunResult& run, double loss);
 /// verdicts depend on the tolerance. Empty if nothing is decided, or if no losses are compared.
 std::string sensitivity(const ComparisonResult& result);
 
-/// Word for a verdict: "enough", "undecided", "not enough" or, of steps to learn, "later".
-std::string verdict_word(Verdict verdict, Metric metric);
+/// What the words of verdicts mean, sentences for help and reports; README.md quotes them.
+inline constexpr std::string_view kVerdictMeaning =
+    "Enough: an attention is shown to cost less than the tolerance, which is 25 % more steps, 5 "
+    "points of right answers or 1 % of the loss, than the reference with the same seed. Not "
+    "enough, or of steps later: it is shown to cost more. Not learned: it is shown to cost more, "
+    "and most seeds did not learn in the steps that they had. Undecided: neither is shown.";
+
+/// Word for the verdict on `variant`, which has one: "enough", "undecided", "not enough" or, of
+/// steps to learn, "later" or "not learned".
+std::string verdict_word(const VariantResult& variant, Metric metric);
 
 /// Central value of an attention's costs: the mean for losses, the median for answers and steps.
 double middle_cost(const VariantResult& variant, Metric metric);

@@ -21,9 +21,15 @@ std::string markdown_cell(std::string_view text) {
   return cell;
 }
 
-std::string in_one_line(std::string heading) {
-  std::ranges::replace(heading, '\n', ' ');
-  return heading;
+std::string in_one_line(std::string_view heading) {
+  std::string line;
+  for (const char c : heading) {
+    if (c != '\n')
+      line += c;
+    else if (!line.ends_with('/'))
+      line += ' ';
+  }
+  return line;
 }
 
 std::string side_by_side(const std::vector<TextColumn>& columns) {
