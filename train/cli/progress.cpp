@@ -11,6 +11,7 @@
 #include "autograd/base/system.h"
 #include "autograd/base/text.h"
 #include "train/cli/command_line.h"
+#include "train/compare/verdict.h"
 #include "train/show/statistics.h"
 #include "train/show/units.h"
 #include "train/training.h"
@@ -171,8 +172,12 @@ void ComparisonProgress::update(const std::vector<RunPlan>& runs,
   const bool first = runs_.empty();
   runs_.resize(runs.size());
   for (const std::size_t i : round)
-    runs_[i] = {runs[i].name, true, statuses[i].ended,
-                expected_steps(runs[i].options, runs, statuses), runs_[i].newest};
+    runs_[i] = {runs[i].name,
+                true,
+                statuses[i].ended,
+                runs[i].options.stops_when_learned(),
+                expected_steps(runs[i].options, runs, statuses),
+                runs_[i].newest};
   if (!first) return;
   start_ = Clock::now();
   if (!warning_.empty()) progress_.tell(warning_);
@@ -224,9 +229,11 @@ void ComparisonProgress::finish(std::size_t run, const RunStatus& status) {
   constexpr std::ptrdiff_t kLines = 20;
   const std::ptrdiff_t every = (wanted() + kLines - 1) / kLines;
   if (result && ended() % every != 0 && ended() != wanted()) return;
-  const std::string how = !result ? "failed: " + as_flags(status.failure)
-                          : result->learned_at
-                              ? "learned in " + std::to_string(*result->learned_at) + " steps"
+  const auto steps = [&] { return std::to_string(steps_taken(*result)) + " steps"; };
+  const std::string how = !result              ? "failed: " + as_flags(status.failure)
+                          : result->learned_at ? "learned in " + steps()
+                          : runs_[run].stops_when_learned
+                              ? "not learned in " + steps()
                               : "validation loss " + loss_text(result->validation_loss);
   progress_.tell(runs_[run].name + ": " + how + " (" + head() + ")");
 }

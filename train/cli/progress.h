@@ -103,6 +103,7 @@ class ComparisonProgress : public RunWatcher {
   struct Run {
     std::string name;
     bool wanted = false, ended = false;  // wanted: in a round so far
+    bool stops_when_learned = false;
     Index steps = 0;                     // that it is expected to train
     std::optional<StepResult> newest;    // of a run under way
   };

@@ -174,6 +174,11 @@ bool has_all(Format format, std::size_t width) { return format != Format::text |
 
 }  // namespace
 
+std::vector<TextColumn> usual_columns(const ComparisonResult& result) {
+  return worded(selected(comparison_columns(result), shown_columns(result, false)),
+                result.variants);
+}
+
 std::string results_table(const ComparisonResult& result, Format format, std::size_t width) {
   if (format == Format::json) return comparison_json(result).dump() + "\n";
   if (format == Format::csv) return csv_table(comparison_columns(result), result.variants);

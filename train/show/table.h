@@ -51,6 +51,22 @@ struct TextColumn {
   std::size_t width = 0;
 };
 
+/// The columns with the text of all rows.
+template <class Row>
+std::vector<TextColumn> worded(const std::vector<Column<Row>>& columns,
+                               const std::vector<Row>& rows) {
+  std::vector<TextColumn> all;
+  for (const auto& column : columns) {
+    TextColumn& text =
+        all.emplace_back(TextColumn{column.heading, column.key, {}, column.words, column.width});
+    for (const Row& row : rows) {
+      text.cells.push_back(column.text ? column.text(row)
+                                       : cell_text(column.value(row), column.decimals));
+    }
+  }
+  return all;
+}
+
 /// See text_table.
 std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t width,
                      const std::vector<std::string_view>& rare);
@@ -76,16 +92,7 @@ template <class Row>
 std::string text_table(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows,
                        Format format = Format::text, std::size_t width = 0,
                        const std::vector<std::string_view>& rare = {}) {
-  std::vector<TextColumn> worded;
-  for (const auto& column : columns) {
-    TextColumn& text =
-        worded.emplace_back(TextColumn{column.heading, column.key, {}, column.words, column.width});
-    for (const Row& row : rows) {
-      text.cells.push_back(column.text ? column.text(row)
-                                       : cell_text(column.value(row), column.decimals));
-    }
-  }
-  return laid_out(std::move(worded), format, width, rare);
+  return laid_out(worded(columns, rows), format, width, rare);
 }
 
 /// CSV (RFC 4180, but lines end as everywhere on Unix): the keys, then one line per row.
