@@ -120,10 +120,9 @@ extern constinit const AttentionKind kMqa = attention_of<GroupedAttention, Group
      .no_qk_norm = ""});
 extern constinit const AttentionKind kGqa = attention_of<GroupedAttention, GqaSizes>(
     {.name = "gqa",
-     .summary =
-         "Grouped-query attention keeps a key and a value for each of G groups of heads: 2 "
-         "G d numbers a token. Nothing is rebuilt. It is worth choosing where the cache of `mha` "
-         "is too large and `mqa` loses too much: Llama 3 has 8 groups for 32 or more heads.",
+     .summary = "Grouped-query attention keeps a key and a value for each of G groups of heads: 2 "
+                "G d numbers a token. Nothing is rebuilt. It is worth choosing where `mha` caches "
+                "too much and `mqa` loses too much; Llama 3 has 8 groups.",
      .formula = "softmax(qᵢ kᵀ / √d) v with k and v of its KV head",
      .source = "https://arxiv.org/abs/2305.13245 (2023)",
      .architecture = "llama",

@@ -78,10 +78,10 @@ std::string sensitivity(const ComparisonResult& result);
 
 /// What the words of verdicts mean, sentences for help and reports; README.md quotes them.
 inline constexpr std::string_view kVerdictMeaning =
-    "Enough: an attention is shown to cost less than the tolerance, which is 25 % more steps, 5 "
-    "points of right answers or 1 % of the loss, than the reference with the same seed. Not "
-    "enough, or of steps later: it is shown to cost more. Not learned: it is shown to cost more, "
-    "and most seeds did not learn in the steps that they had. Undecided: neither is shown.";
+    "Enough: with the same seed an attention is shown to need at most 25 % more steps than the "
+    "reference, or to lose at most 5 points of right answers or 1 % of the loss. Later, or not "
+    "enough: to need or lose more. Not learned: likewise, and most seeds never learned. Undecided: "
+    "neither is shown.";
 
 /// Word for the verdict on `variant`, which has one: "enough", "undecided", "not enough" or, of
 /// steps to learn, "later" or "not learned".
