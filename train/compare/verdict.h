@@ -81,7 +81,7 @@ inline constexpr std::string_view kVerdictMeaning =
     "Enough: with the same seed an attention is shown to need at most 25 % more steps than the "
     "reference, or to lose at most 5 points of right answers or 1 % of the loss. Later, or not "
     "enough: to need or lose more. Not learned: likewise, and most seeds never learned. Undecided: "
-    "neither is shown.";
+    "neither.";
 
 /// Word for the verdict on `variant`, which has one: "enough", "undecided", "not enough" or, of
 /// steps to learn, "later" or "not learned".
