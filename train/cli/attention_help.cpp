@@ -49,10 +49,11 @@ std::string numbers_text(const AttentionKind& kind) {
 
 // What `help` explains beside commands and attentions, and a command to try.
 struct Topic {
-  std::string_view name, text, command;
+  std::string_view name;
+  std::string text, command;
 };
 
-constexpr Topic kTopics[] = {
+const Topic kTopics[] = {
     {"share",
      "as a part of a pattern, reads the KV cache of the nearest earlier layer that has one "
      "(cross-layer attention, arXiv 2405.12981), so that mqa/share keeps half of what mqa does. "
@@ -80,8 +81,12 @@ constexpr Topic kTopics[] = {
      "convolutions and the gates of fox are never rounded. --cache-rotate, --cache-levels and "
      "--cache-recent change how the rest is.",
      "headcount eval --from runs/gqa2 --cache-dtype int4"},
-    {"verdict", kVerdictMeaning, "headcount compare"},
-    {"pattern", kSpecGrammar, "headcount train --attention 3*mqa@16/mqa"},
+    {"verdict",
+     std::string(kVerdictMeaning) +
+         " The reference is mha or, without it, the attention with the largest cache; --reference "
+         "names another one, --tolerance other limits.",
+     "headcount compare"},
+    {"pattern", std::string(kSpecGrammar), "headcount train --attention 3*mqa@16/mqa"},
 };
 
 // What help says of a word that is no attention: a topic, a built-in text, an optimizer or a flag.
@@ -93,8 +98,7 @@ struct Explained {
 std::optional<Explained> explained(std::string_view name) {
   const std::string word(name);
   const auto topic = std::ranges::find(kTopics, name, &Topic::name);
-  if (topic != std::end(kTopics))
-    return Explained{as_flags(topic->text), std::string(topic->command)};
+  if (topic != std::end(kTopics)) return Explained{as_flags(topic->text), topic->command};
   if (const BuiltInCorpus* const corpus = find_built_in(name))
     return Explained{"built-in text: " + std::string(corpus->about), "headcount data " + word,
                      corpus->settings()};
