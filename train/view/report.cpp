@@ -68,7 +68,8 @@ std::string meaning_of(std::string_view spec) {
 std::string usual_table(const std::vector<TextColumn>& columns) {
   std::string out = "<table class=\"usual\">\n<thead><tr>";
   for (const TextColumn& column : columns)
-    out += "<th scope=\"col\">" + escaped(column.heading) + "</th>";
+    out += "<th scope=\"col\">" +
+           std::regex_replace(escaped(column.heading), std::regex("/"), "/<wbr>") + "</th>";
   out += "</tr></thead>\n<tbody>";
   for (std::size_t row = 0; row < columns.front().cells.size(); ++row) {
     out += "<tr><th scope=\"row\">" + escaped(columns.front().cells[row]) + "</th>";
