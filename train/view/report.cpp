@@ -93,12 +93,13 @@ std::string section(const ReportPart& part, bool alone) {
     out += "</div>\n";
   }
   if (!part.asked.empty()) out += "<div class=\"asked\">" + element("p", part.asked) + "</div>\n";
+  const std::string scroll =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\">";
   out += "</div>\n<h2>Results</h2>\n";
   if (!part.columns.empty())
-    out += usual_table(part.columns) + "<details" + (part.has_more ? " open" : "") +
-           "><summary>All columns</summary>\n";
-  out += "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\">" +
-         element("pre", part.table(Format::text, 0)) + "</div>\n";
+    out += scroll + usual_table(part.columns) + "</div>\n<details" +
+           (part.has_more ? " open" : "") + "><summary>All columns</summary>\n";
+  out += scroll + element("pre", part.table(Format::text, 0)) + "</div>\n";
   if (!part.columns.empty()) out += "</details>\n";
   for (const std::string& note : part.notes)
     out += "<p class=\"note\">" + sentence(note) + "</p>\n";

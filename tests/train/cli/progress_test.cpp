@@ -123,7 +123,7 @@ TEST(ComparisonProgress, TellsOfAboutTwentyRunsARoundAndOfEachThatFailed) {
     progress.finish(run, statuses[run]);
   }
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(lines_of(text).size(), 17u) << text;
+  EXPECT_EQ(lines_of(text).size(), 16u) << text;
   expect_parts(text, {"mha: failed:  (4 of 45 runs done)\n", "(6 of 45 ", "(45 of 45 "});
   expect_no_parts(text, {"(2 of 45 ", "(5 of 45 "});
 }

@@ -101,10 +101,10 @@ TEST(ComparisonTable, SaysHowEachComparesWithTheReference) {
   const ComparisonResult r = summarized(result());
   const std::string table = comparison_table(r);
   const std::vector<std::string> lines = lines_of(table);
-  expect_parts(lines.at(0), {"minus mha     verdict"});
-  expect_parts(lines.at(2), {"+0.1000 +- 0.0000  not enough"});
-  expect_parts(lines.at(3), {" undecided "});
-  EXPECT_TRUE(lines.at(5).starts_with("latent-bias    1000             5120      0 ")) << table;
+  expect_parts(lines.at(1), {"minus mha     verdict"});
+  expect_parts(lines.at(3), {"+0.1000 +- 0.0000  not enough"});
+  expect_parts(lines.at(4), {" undecided "});
+  EXPECT_TRUE(lines.at(6).starts_with("latent-bias    1000        5120      0 ")) << table;
   expect_parts(table, {"latent-bias, seed 1: the loss became NaN at step 3\n"});
   expect_parts(results_table(r, Format::csv), {"\nlatent-bias,\"\",0,1000,5120,,,,,,,,"});
 }

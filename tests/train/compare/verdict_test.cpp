@@ -183,7 +183,8 @@ TEST(VerdictItems, BeginWithTheirWords) {
   EXPECT_EQ(words, (std::vector<std::string>{"enough", "later", "not learned", "undecided"}));
   EXPECT_EQ(steps[0].text,
             "mqa: 25 % of mha's KV cache, in 100 steps (seed by seed +0 %, 5 of 5 below +25 %)");
-  EXPECT_EQ(steps[2].text, "delta: 2 % of mha's KV cache, in 400 steps (0 of 5 seeds below +25 %)");
+  EXPECT_EQ(steps[2].text,
+            "delta: 1.6 % of mha's KV cache, in 400 steps (0 of 5 seeds below +25 %)");
   ComparisonResult none = decided_comparison();
   none.question.tolerance = 0.1;
   EXPECT_EQ(verdict_items(summarized(none)).back().word, "");
@@ -235,7 +236,7 @@ TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
   expect_parts(comparison_table(answers), {"points below mha", "+0.5 (+0.5 to +69.0)"});
   expect_parts(comparison_table(steps),
                {"more than mha\n", "by seed, %", "100 (90 to 120)", "300 (200 to > 400)",
-                "> 400 (300 to > 400)", "+200 (+82 to more)", "later", "-  not learned\n"});
+                "> 400 (300 to > 400)", "+200 (+82 to more)", "later", "-  not learned  "});
   losses.question.tolerance = 0.001;
   EXPECT_TRUE(comparison_json(summarized(losses))["verdict"]["enough"].is_null());
 }
@@ -246,14 +247,16 @@ TEST(ComparisonTable, OfAWidthHasWhatANewcomerReadsInLinesThatFit) {
   steps.variants[1].failures = {"seed 3: " + std::string(30, 'x') + " with a long reason " +
                                 std::string(60, 'y')};
   steps.variants[2] = learning("mqax32:qk-norm=on", 256, {0, 0, 0, 0, 0});
+  const std::string mixed = comparison_table(summarized(steps), Format::text, 80);
+  std::erase_if(steps.variants, [](const VariantResult& v) { return v.spec == "delta"; });
   steps = summarized(steps);
   const std::string table = comparison_table(steps, Format::text, 80);
-  for (const std::string& line : lines_of(table)) EXPECT_LE(line.size(), 80u) << line;
-  expect_parts(
-      table,
-      {"               KV B/token                            more than mha\n",
-       "\nmqax32:qk-norm=on         256            not in 400                   -  not learned\n",
-       "with a long reason\n  yyy", "Steps are medians, "});
+  for (const std::string& text : {mixed, table})
+    for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 80u) << line;
+  expect_parts(mixed, {"left out, see --wide: more than mha by seed, %"});
+  expect_parts(table,
+               {"\nmqax32:qk-norm=on         256        not in 400                -  not learned\n",
+                "with a long reason\n  yyy", "Steps are medians, "});
   const char* const wide[] = {"params", "tok/s", "Verdicts count seeds"};
   for (const char* part : wide) {
     expect_no_parts(table, {part});
