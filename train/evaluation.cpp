@@ -307,8 +307,8 @@ std::string change_line(const Evaluation& evaluation) {
           "first choice stays %.1f %%, largest change of a logit %.4f\n",
           change.divergence, change.divergence99, 100 * change.same_choice, change.largest_change);
   if (change.lost)
-    line += "answers: " + std::to_string(*change.lost) + " turn wrong, " +
-            std::to_string(*change.gained) + " turn right\n";
+    line += "answers that turn wrong " + std::to_string(*change.lost) + ", that turn right " +
+            std::to_string(*change.gained) + "\n";
   return line;
 }
 

@@ -119,8 +119,8 @@ extern constinit const AttentionKind kMqa = attention_of<GroupedAttention, Group
 extern constinit const AttentionKind kGqa = attention_of<GroupedAttention, GqaSizes>(
     {.name = "gqa",
      .summary = "Grouped-query attention keeps a key and a value for each of G groups of heads: 2 "
-                "G d numbers a token. Nothing is rebuilt. It wins between the two, mostly with 8 "
-                "groups, one for each GPU of a node.",
+                "G d numbers a token. Nothing is rebuilt. It is worth choosing where `mha` caches "
+                "too much and `mqa` loses too much; Llama 3 has 8 groups.",
      .formula = "softmax(qᵢ kᵀ / √d) v with k and v of its KV head",
      .source = "https://arxiv.org/abs/2305.13245 (2023)",
      .architecture = "llama",
@@ -129,8 +129,8 @@ extern constinit const AttentionKind kMfa = attention_of<GroupedAttention, MfaSi
     {.name = "mfa",
      .summary = "Multi-matrix factorization attention keeps one key and one value, twice as wide "
                 "by default: 2 d numbers a token. Nothing is rebuilt; queries come from a latent, "
-                "so that many wide heads take few weights. It wins where arithmetic is cheaper "
-                "than memory (Step-3).",
+                "so that many wide heads take few weights. It is worth trying where the cache must "
+                "be that of one KV head and arithmetic is cheap, as in Step-3.",
      .formula = "softmax(qᵢ kᵀ / √d) v with qᵢ from a latent",
      .source = "https://arxiv.org/abs/2412.19255 (2024)",
      .numbers = {"head-dim"}});

@@ -247,7 +247,7 @@ int attend_command(const Call& call) {
   for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
   std::string text =
       "a row for each query, a column for each key it reads; weights from " + legend() +
-      "\nentropy: 0 if a query reads one key alone, log n if it reads n keys alike\n" +
+      "\nentropy: 0 if a query reads one key alone, ln n if it reads n keys alike\n" +
       stand_ins(tokens, run.vocabulary);
   text += maps_text(layers, characters, given.whole("layer") > 0 && given.whole("head") > 0);
   return print_result(call.format, {{"text", run.vocabulary.decode(tokens)}, {"layers", all}}, all,

@@ -1,14 +1,16 @@
 #include <algorithm>
 #include <iostream>
-#include <utility>
+#include <optional>
 
 #include "autograd/base/text.h"
 #include "data/built_in.h"
 #include "models/plan.h"
 #include "nn/attention/costs.h"
 #include "train/cli/commands.h"
+#include "train/compare/verdict.h"
 #include "train/optimizer.h"
 #include "train/options.h"
+#include "train/show/table.h"
 #include "train/show/units.h"
 
 namespace headcount {
@@ -18,21 +20,8 @@ namespace {
 // Prints words in lines of 100 characters, all but the first indented by `indent`, without the
 // marks of code that Markdown has.
 void print_words(std::string text, std::size_t indent, std::ostream& out = std::cout) {
-  constexpr std::size_t kWidth = 100;
   std::erase(text, '`');
-  std::size_t column = 0;
-  bool first = true;
-  for (const std::string_view word : split_text(text, ' ')) {  // empty ones between two blanks
-    const std::size_t width = character_count(word);
-    if (!std::exchange(first, false)) {
-      const bool fits = column + 1 + width <= kWidth;
-      out << (fits ? " " : "\n" + std::string(indent, ' '));
-      column = fits ? column + 1 : indent;
-    }
-    out << word;
-    column += width;
-  }
-  out << '\n';
+  out << wrapped(text, 100, indent) << '\n';
 }
 
 // What the layer keeps of a token, or of a sequence: "latent 48, rope_key 16".
@@ -60,10 +49,11 @@ std::string numbers_text(const AttentionKind& kind) {
 
 // What `help` explains beside commands and attentions, and a command to try.
 struct Topic {
-  std::string_view name, text, command;
+  std::string_view name;
+  std::string text, command;
 };
 
-constexpr Topic kTopics[] = {
+const Topic kTopics[] = {
     {"share",
      "as a part of a pattern, reads the KV cache of the nearest earlier layer that has one "
      "(cross-layer attention, arXiv 2405.12981), so that mqa/share keeps half of what mqa does. "
@@ -92,22 +82,34 @@ constexpr Topic kTopics[] = {
      "--cache-recent change how the rest is.",
      "headcount eval --from runs/gqa2 --cache-dtype int4"},
     {"verdict",
-     "of compare. Enough: an attention is shown to cost less than the tolerance, a quarter more "
-     "steps, 5 points of answers or 1 % of the loss than the reference with the same seed. Not "
-     "enough, of steps later: it is shown to cost more. Undecided: neither is shown.",
+     std::string(kVerdictMeaning) +
+         " The reference is mha or, without it, the attention with the largest cache; --reference "
+         "names another one, --tolerance other limits.",
      "headcount compare"},
-    {"pattern", kSpecGrammar, "headcount train --attention 3*mqa@16/mqa"},
+    {"pattern", std::string(kSpecGrammar), "headcount train --attention 3*mqa@16/mqa"},
 };
 
-const Topic* find_topic(std::string_view name) {
-  const auto found = std::ranges::find(kTopics, name, &Topic::name);
-  return found == std::end(kTopics) ? nullptr : found;
-}
+// What help says of a word that is no attention: a topic, a built-in text, an optimizer or a flag.
+struct Explained {
+  std::string text, command;
+  SettingList settings = {};
+};
 
-const OptimizerKind* find_optimizer(std::string_view name) {
-  const auto all = optimizer_kinds();
-  const auto found = std::ranges::find(all, name, [](const OptimizerKind* k) { return k->name; });
-  return found == all.end() ? nullptr : *found;
+std::optional<Explained> explained(std::string_view name) {
+  const std::string word(name);
+  const auto topic = std::ranges::find(kTopics, name, &Topic::name);
+  if (topic != std::end(kTopics)) return Explained{as_flags(topic->text), topic->command};
+  if (const BuiltInCorpus* const corpus = find_built_in(name))
+    return Explained{"built-in text: " + std::string(corpus->about), "headcount data " + word,
+                     corpus->settings()};
+  for (const OptimizerKind* const kind : optimizer_kinds())
+    if (kind->name == name)
+      return Explained{"optimizer: " + std::string(kind->summary),
+                       "headcount train --optimizer " + word, kind->settings()};
+  for (const SettingList& list : {training_settings(), cache_settings()})
+    if (const Setting* const flag = find_setting(list, name))
+      return Explained{"flag: " + help_text(*flag), "headcount train --help all"};
+  return std::nullopt;
 }
 
 // Prints what a setting of a word is: "  x4  --head-dim 4: dimensions per head".
@@ -195,14 +197,8 @@ std::vector<std::string> topic_names() {
 }
 
 std::string topic_text(std::string_view name) {
-  if (const Topic* const topic = find_topic(name)) return as_flags(topic->text);
-  if (const BuiltInCorpus* const corpus = find_built_in(name))
-    return "built-in text: " + std::string(corpus->about);
-  if (const OptimizerKind* const kind = find_optimizer(name))
-    return "optimizer: " + std::string(kind->summary);
-  for (const SettingList& list : {training_settings(), cache_settings()})
-    if (const Setting* const flag = find_setting(list, name)) return "flag: " + help_text(*flag);
-  return "";
+  const std::optional<Explained> topic = explained(name);
+  return topic ? topic->text : "";
 }
 
 void print_words_of_help(bool sentences, std::ostream& out) {
@@ -224,22 +220,11 @@ void print_words_of_help(bool sentences, std::ostream& out) {
 }
 
 void print_topic_help(const std::string& name) {
-  const Topic* const topic = find_topic(name);
-  const BuiltInCorpus* const corpus = find_built_in(name);
-  print_words(name + ": " + topic_text(name), 2);
-  const OptimizerKind* const optimizer = find_optimizer(name);
-  const SettingList settings = topic       ? SettingList()
-                               : corpus    ? corpus->settings()
-                               : optimizer ? optimizer->settings()
-                                           : SettingList();
-  for (const Setting& setting : settings)
+  const Explained topic = explained(name).value();
+  print_words(name + ": " + topic.text, 2);
+  for (const Setting& setting : topic.settings)
     print_words("  --" + setting.name + "  " + help_text(setting), 6);
-  std::cout << "try: "
-            << (topic       ? std::string(topic->command)
-                : corpus    ? "headcount data " + name
-                : optimizer ? "headcount train --optimizer " + name
-                            : "headcount train --help all")
-            << '\n';
+  std::cout << "try: " << topic.command << '\n';
 }
 
 }  // namespace headcount

@@ -11,6 +11,7 @@
 #include "autograd/base/system.h"
 #include "autograd/base/text.h"
 #include "train/cli/command_line.h"
+#include "train/compare/verdict.h"
 #include "train/show/statistics.h"
 #include "train/show/units.h"
 #include "train/training.h"
@@ -23,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Index kPlainLines = 20;  // over a whole run
 constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
+// Steps of a comparison without which an ETA would be that of first steps, which are slower.
+constexpr Index kTimed = 20;
 
 bool rewrites_in(ProgressMode mode) {
   if (mode != ProgressMode::automatic) return mode == ProgressMode::always;
@@ -169,8 +172,12 @@ void ComparisonProgress::update(const std::vector<RunPlan>& runs,
   const bool first = runs_.empty();
   runs_.resize(runs.size());
   for (const std::size_t i : round)
-    runs_[i] = {runs[i].name, true, statuses[i].ended,
-                expected_steps(runs[i].options, runs, statuses), runs_[i].newest};
+    runs_[i] = {runs[i].name,
+                true,
+                statuses[i].ended,
+                runs[i].options.stops_when_learned(),
+                expected_steps(runs[i].options, runs, statuses),
+                runs_[i].newest};
   if (!first) return;
   start_ = Clock::now();
   if (!warning_.empty()) progress_.tell(warning_);
@@ -189,7 +196,7 @@ std::string ComparisonProgress::head() const {
       steps += run.newest ? std::max<Index>(0, run.steps - run.newest->step) : run.steps;
   }
   const std::string text = done() + " done";
-  if (steps_done_ == 0 || steps == 0) return text;
+  if (steps_done_ < kTimed || steps == 0) return text;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   return text + ", " + eta_text(seconds, steps_done_, steps);
 }
@@ -200,9 +207,8 @@ void ComparisonProgress::step(std::size_t run, const StepResult& result) {
   auto& newest = runs_[run].newest;
   steps_done_ += newest ? result.step - newest->step : 1;
   newest = result;
-  // Before this, times are those of first steps, which are slower.
-  constexpr std::chrono::seconds kMeasured(3);
-  if (!estimated_ && Clock::now() - start_ > kMeasured) {
+  constexpr std::chrono::seconds kSilence(3);
+  if (!estimated_ && steps_done_ >= kTimed && Clock::now() - start_ > kSilence) {
     estimated_ = true;
     progress_.tell(head());
   }
@@ -220,12 +226,14 @@ void ComparisonProgress::finish(std::size_t run, const RunStatus& status) {
   const std::lock_guard lock(mutex_);
   runs_[run].newest.reset();
   const auto& result = status.result;
-  constexpr std::ptrdiff_t kLines = 10;
+  constexpr std::ptrdiff_t kLines = 20;
   const std::ptrdiff_t every = (wanted() + kLines - 1) / kLines;
   if (result && ended() % every != 0 && ended() != wanted()) return;
-  const std::string how = !result ? "failed: " + as_flags(status.failure)
-                          : result->learned_at
-                              ? "learned in " + std::to_string(*result->learned_at) + " steps"
+  const auto steps = [&] { return std::to_string(steps_taken(*result)) + " steps"; };
+  const std::string how = !result              ? "failed: " + as_flags(status.failure)
+                          : result->learned_at ? "learned in " + steps()
+                          : runs_[run].stops_when_learned
+                              ? "not learned in " + steps()
                               : "validation loss " + loss_text(result->validation_loss);
   progress_.tell(runs_[run].name + ": " + how + " (" + head() + ")");
 }

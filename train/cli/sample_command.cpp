@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "data/built_in.h"
 #include "models/cost/cost.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"
@@ -144,6 +145,10 @@ int sample_command(const Call& call) {
   print_result(call.format, json, json, text);
   const CacheRounding& rounding = options.decode.rounding;
   if (call.format == Format::text && rounding.rounds()) tell(cache_bytes_text(plan, rounding));
+  const BuiltInCorpus* const story = run.options ? find_built_in(run.options->data) : nullptr;
+  if (story != nullptr && story->only_answers)
+    tell("training on " + run.options->data +
+         " counted answers only: all other characters are guesses (headcount ask shows answers)");
   return 0;
 }
 

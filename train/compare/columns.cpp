@@ -66,7 +66,7 @@ void add_sizes(Columns& columns, const ComparisonResult& result) {
   columns.always("seeds", "seeds", [](Variant v) { return v.runs.size(); });
   columns.always("params", "params", [](Variant v) { return v.parameters; });
   columns.always(
-      "KV B/token at " + std::to_string(result.context), "kv_cache_bytes_per_token",
+      "KV B/token\nat " + std::to_string(result.context), "kv_cache_bytes_per_token",
       [](Variant v) { return json_number(v.cache_bytes_per_token); }, 1);
 }
 
@@ -100,13 +100,13 @@ void add_steps(Columns& columns) {
   const auto text = [=](Variant v) {
     if (v.runs.empty()) return std::string("-");
     const std::vector<double> all = steps(v);
+    Index given = 0;  // steps of the longest run
+    for (const RunResult& run : v.runs) given = std::max(given, steps_taken(run));
     const auto number = [&](double value) {
-      if (std::isfinite(value)) return number_text(value);
-      Index most = 0;
-      for (const RunResult& run : v.runs) most = std::max(most, steps_taken(run));
-      return "> " + number_text(static_cast<double>(most));
+      return std::isfinite(value) ? number_text(value) : "> " + std::to_string(given);
     };
     const auto [least, most] = std::ranges::minmax(all);
+    if (!std::isfinite(least)) return "not in " + std::to_string(given);
     return number(median(all)) + " (" + number(least) + " to " + number(most) + ")";
   };
   columns.add("steps to learn", "steps_to_learn_median", text, [=](Variant v) {
@@ -165,16 +165,17 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
   const auto median_cost = [](Variant v) {
     return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
   };
-  const std::string heading = steps ? "more than " + than + " by seed, %" : "points below " + than;
+  const std::string heading = steps ? "more than " + than + "\nby seed, %" : "points below " + than;
   columns.measured(heading, "cost_median", median_cost, 0, [=](Variant v) {
     const auto number = [&](double value) {
       return std::isfinite(value) ? signed_text(value, steps ? 0 : 1) : std::string("more");
     };
     const auto [least, most] = std::ranges::minmax(v.costs, {}, &SeedCost::cost);
+    if (!std::isfinite(middle_cost(v, Metric::answers))) return std::string("-");
     return number(median_cost(v)) + " (" + number(least.cost) + " to " + number(most.cost) + ")";
   });
   const auto verdict = [&result](Variant v) {
-    return has_verdict(v, result) ? Json(verdict_word(v.verdict, result.question.metric)) : Json();
+    return has_verdict(v, result) ? Json(verdict_word(v, result.question.metric)) : Json();
   };
   columns.always("verdict", "verdict", verdict);
 }

@@ -174,12 +174,17 @@ bool has_all(Format format, std::size_t width) { return format != Format::text |
 
 }  // namespace
 
+std::vector<TextColumn> usual_columns(const ComparisonResult& result) {
+  return worded(selected(comparison_columns(result), shown_columns(result, false)),
+                result.variants);
+}
+
 std::string results_table(const ComparisonResult& result, Format format, std::size_t width) {
   if (format == Format::json) return comparison_json(result).dump() + "\n";
   if (format == Format::csv) return csv_table(comparison_columns(result), result.variants);
   const bool all = has_all(format, width);
   std::string text = text_table(selected(comparison_columns(result), shown_columns(result, all)),
-                                result.variants, format);
+                                result.variants, format, all ? 0 : width, {"cost_median"});
   if (format == Format::markdown) text += '\n';
   const auto add = [&](const std::string& line) { text += wrapped(line, all ? 0 : width) + '\n'; };
   for (const VariantResult& v : result.variants)

@@ -26,6 +26,9 @@ void summarize(ComparisonResult& result);
 /// failed at values which the sweep did not choose.
 std::vector<std::string> notes(const ComparisonResult& result);
 
+/// The columns that a newcomer reads, as text of all attentions.
+std::vector<TextColumn> usual_columns(const ComparisonResult& result);
+
 /// The results in a format: a table for people with a line for each attention, followed by
 /// failures, baselines and the sweep; results.json; or CSV. With a `width`, text leaves out
 /// statistics, sizes and speeds, and lines below the table are wrapped.

@@ -198,11 +198,14 @@ std::string rounded_table(const ComparisonResult& result, Format format, std::si
   add("answers, %", "", 1, 100, std::mem_fn(&RoundedRun::answer_accuracy));
   add("KL, nats", "kl_mean", 4, 1, change(&RoundingChange::divergence));
   add("KL, 99th\npercentile", "kl_p99", 4, 1, change(&RoundingChange::divergence99));
-  add("first choice\nstays, %", "first_choice_kept", 1, 100, change(&RoundingChange::same_choice));
-  add("largest change\nof a logit", "largest_logit_change", 3, 1,
+  add("first\nchoice\nstays, %", "first_choice_kept", 1, 100, change(&RoundingChange::same_choice));
+  add("largest\nchange of\na logit", "largest_logit_change", 3, 1,
       change(&RoundingChange::largest_change));
-  add("answers\nlost", "answers_lost", 1, 1, change(&RoundingChange::lost));
-  add("answers\ngained", "answers_gained", 1, 1, change(&RoundingChange::gained));
+  // A count of one run, or a mean over runs.
+  const bool alone =
+      std::ranges::all_of(rows, [](Row row) { return row.variant.runs.size() == 1; });
+  add("answers\nthat turn\nwrong", "answers_lost", alone ? 0 : 1, 1, change(&RoundingChange::lost));
+  add("that\nturn\nright", "answers_gained", alone ? 0 : 1, 1, change(&RoundingChange::gained));
   return text_table(columns, rows, format, width,
                     {"largest_logit_change", "kl_p99", "answers_gained", "answers_lost",
                      "first_choice_kept", "kl_mean"});

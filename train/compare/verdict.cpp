@@ -1,6 +1,7 @@
 #include "train/compare/verdict.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -35,6 +36,16 @@ std::string share_text(double bytes, const VariantResult& reference) {
   return formatted("%.*f %% of ", percent < 10 ? 1 : 0, percent) + reference.spec + "'s";
 }
 
+// Returns false if most runs, of a comparison of steps, did not learn.
+bool learns(const VariantResult& variant) {
+  return !variant.costs.empty() && std::isfinite(middle_cost(variant, Metric::steps));
+}
+
+// Words of verdicts, in the order in which texts list them.
+std::array<const char*, 4> verdict_words(Metric metric) {
+  return {"enough", metric == Metric::steps ? "later" : "not enough", "not learned", "undecided"};
+}
+
 // Writes costs with as many decimals as show two digits of the tolerance: for a loss at least
 // three, and at most 15, the digits of a double.
 struct Numbers {
@@ -58,7 +69,7 @@ struct Numbers {
     const std::string text = signed_text(e.mean, decimals());
     if (metric == Metric::loss) return text + half_width_text(e, decimals());
     if (metric == Metric::steps) return steps_text(variant, e.mean);
-    return text + " points lost (" + seeds_below(variant) + ")";
+    return text + " points lost (" + seeds_below(variant, " seeds", "", " points") + ")";
   }
   // "in 590 steps (seed by seed +136 %, 0 of 5 below +25 %)": steps and shares are medians, and the
   // median of ratios is not the ratio of medians.
@@ -66,39 +77,45 @@ struct Numbers {
     std::vector<double> steps;
     for (const RunResult& run : variant.runs)
       steps.push_back(static_cast<double>(steps_taken(run)));
-    const bool learns = std::isfinite(more);
+    const bool known = std::isfinite(more);
     return formatted("in %.0f steps (", median(steps)) +
-           (learns ? "seed by seed " + signed_text(more, 0) + " %, " : "") +
-           seeds_below(variant, learns ? "" : " seeds", "+", " %") + ")";
+           (known ? "seed by seed " + signed_text(more, 0) + " %, " : "") +
+           seeds_below(variant, known ? "" : " seeds", "+", " %") + ")";
   }
-  // "4 of 5 seeds below 5.0".
-  std::string seeds_below(const VariantResult& variant, const char* seeds = " seeds",
-                          const char* before = "", const char* unit = "") const {
+  // "4 of 5 seeds below 5.0 points".
+  std::string seeds_below(const VariantResult& variant, const char* seeds, const char* before,
+                          const char* unit) const {
     const std::vector<double> costs = deciding_costs(variant, reference);
     const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < tolerance; });
     return formatted("%td of %td%s below %s%s%s", below, std::ssize(costs), seeds, before,
                      number_text(tolerance, decimals()).c_str(), unit);
   }
-  std::string limit() const { return formatted(" (tolerance %.*f)", decimals(), tolerance); }
+  std::string limit() const {
+    const char* const unit = metric == Metric::loss      ? " nats"
+                             : metric == Metric::answers ? " points"
+                                                         : " % more steps";
+    return formatted(" (tolerance %.*f%s)", decimals(), tolerance, unit);
+  }
   // After a cost: costs in answers name the tolerance already.
   std::string limit_of_cost() const { return metric == Metric::loss ? limit() : ""; }
   // What the attention is, by its verdict, before its cost.
   std::string how(const VariantResult& variant, const char* word) const {
     if (metric != Metric::steps) return formatted("is %s: ", word);
-    if (!std::isfinite(middle_cost(variant, metric))) return "does not learn ";
+    if (!learns(variant)) return variant.cost ? "does not learn " : "does not learn: ";
     return variant.verdict == Verdict::not_enough ? "learns later, "
                                                   : formatted("is %s: it learns ", word);
   }
 };
 
 // Attentions with this verdict, in the order given; those that are enough, by rising cache.
-std::vector<const VariantResult*> attentions_with(const ComparisonResult& result, Verdict verdict) {
+std::vector<const VariantResult*> attentions_with(const ComparisonResult& result,
+                                                  std::string_view word) {
   std::vector<const VariantResult*> found;
   for (const VariantResult& variant : result.variants) {
-    if (has_verdict(variant, result) && variant.verdict == verdict) found.push_back(&variant);
+    if (has_verdict(variant, result) && verdict_word(variant, result.question.metric) == word)
+      found.push_back(&variant);
   }
-  if (verdict == Verdict::enough)
-    std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
+  if (word == "enough") std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
   return found;
 }
 
@@ -110,7 +127,7 @@ constexpr std::string_view kCostsNothing =
 // may ask for nothing that a smaller cache lacks.
 bool all_are_enough(const ComparisonResult& result) {
   return result.question.metric == Metric::loss && result.question.controls.empty() &&
-         attentions_with(result, Verdict::enough).size() + 1 == result.variants.size();
+         attentions_with(result, "enough").size() + 1 == result.variants.size();
 }
 
 }  // namespace
@@ -298,10 +315,11 @@ std::string sensitivity(const ComparisonResult& result) {
   return text + ".";
 }
 
-std::string verdict_word(Verdict verdict, Metric metric) {
-  if (verdict == Verdict::open) return "undecided";
-  if (verdict == Verdict::enough) return "enough";
-  return metric == Metric::steps ? "later" : "not enough";
+std::string verdict_word(const VariantResult& variant, Metric metric) {
+  const auto [enough, more, not_learned, undecided] = verdict_words(metric);
+  if (variant.verdict == Verdict::open) return undecided;
+  if (variant.verdict == Verdict::enough) return enough;
+  return metric == Metric::steps && !learns(variant) ? not_learned : more;
 }
 
 double middle_cost(const VariantResult& variant, Metric metric) {
@@ -321,7 +339,7 @@ bool has_verdict(const VariantResult& variant, const ComparisonResult& result) {
 }
 
 const VariantResult* cheapest_enough(const ComparisonResult& result) {
-  const std::vector<const VariantResult*> enough = attentions_with(result, Verdict::enough);
+  const std::vector<const VariantResult*> enough = attentions_with(result, "enough");
   return enough.empty() ? nullptr : enough.front();
 }
 
@@ -332,7 +350,7 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   if (!limit || than.runs.empty()) return {than.label() + ", the reference, has no finished run"};
   if (!result.undecided.empty()) return {"nothing can be decided: " + result.undecided};
   const Numbers numbers{than, result.question.metric, *limit};
-  std::vector<const VariantResult*> enough = attentions_with(result, Verdict::enough);
+  std::vector<const VariantResult*> enough = attentions_with(result, "enough");
   std::vector<std::string> parts;
   const bool none = enough.empty();
   if (none) {
@@ -359,9 +377,10 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
     if (named_alone && !names.empty()) parts.push_back(together + ": " + list_text(names));
   };
   add(enough, "too", "enough too");
-  add(attentions_with(result, Verdict::not_enough), none ? "not enough" : "not",
-      verdict_word(Verdict::not_enough, numbers.metric));
-  add(attentions_with(result, Verdict::open), "undecided", "undecided");
+  const auto [_, more, not_learned, undecided] = verdict_words(numbers.metric);
+  add(attentions_with(result, more), none ? "not enough" : "not", more);
+  add(attentions_with(result, not_learned), "not", not_learned);
+  add(attentions_with(result, undecided), undecided, undecided);
   if (costs_nothing) parts.emplace_back(kCostsNothing);
   return parts;
 }
@@ -372,15 +391,11 @@ std::vector<VerdictItem> verdict_items(const ComparisonResult& result) {
   if (result.variants.size() < 2 || !limit || !result.undecided.empty()) return {};
   const Numbers numbers{than, result.question.metric, *limit};
   std::vector<VerdictItem> items;
-  for (const Verdict verdict : {Verdict::enough, Verdict::not_enough, Verdict::open}) {
-    for (const VariantResult* variant : attentions_with(result, verdict)) {
-      const bool learns =
-          numbers.metric != Metric::steps || std::isfinite(middle_cost(*variant, numbers.metric));
-      items.push_back({verdict_word(verdict, numbers.metric),
-                       variant->label() + ": " + share_text(variant->cache_bytes_per_token, than) +
-                           " KV cache, " + (learns ? "" : "not learned ") +
-                           numbers.cost(*variant)});
-    }
+  for (const char* const word : verdict_words(numbers.metric)) {
+    for (const VariantResult* variant : attentions_with(result, word))
+      items.push_back({word, variant->label() + ": " +
+                                 share_text(variant->cache_bytes_per_token, than) + " KV cache, " +
+                                 numbers.cost(*variant)});
   }
   if (all_are_enough(result)) items.push_back({"", std::string(kCostsNothing)});
   return items;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/corpus.h"
@@ -76,8 +77,16 @@ std::optional<double> steps_to(const RunResult& run, double loss);
 /// verdicts depend on the tolerance. Empty if nothing is decided, or if no losses are compared.
 std::string sensitivity(const ComparisonResult& result);
 
-/// Word for a verdict: "enough", "undecided", "not enough" or, of steps to learn, "later".
-std::string verdict_word(Verdict verdict, Metric metric);
+/// What the words of verdicts mean, sentences for help and reports; README.md quotes them.
+inline constexpr std::string_view kVerdictMeaning =
+    "Enough: with the same seed an attention is shown to need at most 25 % more steps than the "
+    "reference, or to lose at most 5 points of right answers or 1 % of the loss. Later, or not "
+    "enough: to need or lose more. Not learned: likewise, and most seeds never learned. Undecided: "
+    "neither.";
+
+/// Word for the verdict on `variant`, which has one: "enough", "undecided", "not enough" or, of
+/// steps to learn, "later" or "not learned".
+std::string verdict_word(const VariantResult& variant, Metric metric);
 
 /// Central value of an attention's costs: the mean for losses, the median for answers and steps.
 double middle_cost(const VariantResult& variant, Metric metric);

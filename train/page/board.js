@@ -54,11 +54,11 @@ export class Board {
       .filter((letter) => lookupAnswer(pieces, letter) !== null);
   }
   // A random question that has an answer, as text.
-  random() {
+  random(random) {
     for (;;) {
-      const pieces = randomPieces(), letters = this.answerable(pieces);
+      const pieces = randomPieces(random), letters = this.answerable(pieces);
       if (letters.length)
-        return textOf(pieces, letters[Math.floor(Math.random() * letters.length)]);
+        return textOf(pieces, letters[Math.floor(random() * letters.length)]);
     }
   }
 

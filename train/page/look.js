@@ -41,11 +41,11 @@ function headGroups(figures, { count: groups, word }, where) {
   });
 }
 
-// Name of the character that a head looks at most. Pieces have their value: braille signs are hard
-// to tell apart, and one of them is blank.
+// Name of the character that a head looks at most. A piece has its value, as on the board: braille
+// signs are hard to tell apart, and one of them is blank.
 const seenText = (character) => {
   const [piece] = piecesIn(character);
-  return piece ? `piece ${piece.value}` : shownCharacter(character);
+  return piece ? `value ${piece.value}` : shownCharacter(character);
 };
 
 export class Look {
@@ -207,7 +207,7 @@ export class Look {
     weights.forEach((weight, i) => { if (weight > weights[most]) most = i; });
     const caption = h("figcaption", {}, `query head ${head + 1}: `,
       h("strong", {}, seenText(read[most + missing] ?? "")),
-      ` ${percentText(weights[most], 0)}`);
+      `, ${percentText(weights[most], 0)}`);
     const board = pieces.length
       ? smallBoard(pieces, letter, (i) => shadeOf(weights[i - missing] ?? 0, kWeightShades)) : null;
     return h("figure", {}, caption, board, passage(read, weights));

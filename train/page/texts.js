@@ -95,12 +95,15 @@ export function lookupAnswer(pieces, letter) {
   return there.length === 1 ? String(there[0].value) : null;
 }
 
+// Random numbers in [0, 1), always the same ones (MINSTD: Park and Miller 1988).
+export const seeded = (seed) => () => (seed = (48271 * seed) % 2147483647) / 2147483647;
+
 // Pieces of a random board.
-export function randomPieces() {
+export function randomPieces(random = Math.random) {
   const squares = Array.from({ length: kSquares }, (_, i) => i);
   return Array.from({ length: kPieces }, () => {
-    const [square] = squares.splice(Math.floor(Math.random() * squares.length), 1);
-    return { square, value: Math.floor(Math.random() * kValues) };
+    const [square] = squares.splice(Math.floor(random() * squares.length), 1);
+    return { square, value: Math.floor(random() * kValues) };
   });
 }
 

@@ -37,6 +37,10 @@ export function scoresOf(run, measure) {
     .filter(Number.isFinite);
 }
 
+// Returns true if no training of those that end when they have learned did.
+const neverLearned = (run) => run.isTrained && marksLearned(run) &&
+  run.records.every(({ checks, learned }) => checks.length > 0 && !learned);
+
 class Row {
   constructor(run) {
     this.run = run;
@@ -65,6 +69,7 @@ class Row {
     let text = run.settings ? `${numberText(record?.step ?? 0)} of ${numberText(run.steps)}`
       : record?.step ? `step ${numberText(record.step)}` : "opened";
     if (record?.learned) text = `learned in ${numberText(record.learned)}`;
+    else if (neverLearned(run)) text = `not learned in ${numberText(record.step)}`;
     if (state.seeds > 1 && record) text += `, seed ${record.seed}`;
     if (lost) text += `; ${lost}`;
     setText(this.step, run.error || text);
@@ -101,7 +106,8 @@ function drawCacheChart(measure) {
     const values = scoresOf(run, measure), y = mean(values), x = run.plan.cache.bytes_per_token;
     const trail = answered ? (run.record?.checks ?? []).map((check) => 100 * check.answers) : [];
     const hover = `${run.spec}: ${text(y)}, ${bytesText(x)} per token`;
-    return { name: run.spec, style: run.style, dots: values.length > 1 ? values : [],
+    const name = measure === "steps" && neverLearned(run) ? `${run.spec}, not yet` : run.spec;
+    return { name, style: run.style, dots: values.length > 1 ? values : [],
       points: [{ x, y, hover, low: Math.min(...trail, y), high: Math.max(...trail, y) }] };
   });
   if (!series.length) {

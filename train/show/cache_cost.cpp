@@ -368,14 +368,17 @@ std::string CostTable::text(Format format, std::size_t width) const {
   std::ranges::for_each(sentences(*this), add);
   std::vector<Column<CostRow>> columns = cost_columns(*this);
   std::erase_if(columns, [](const auto& column) { return column.heading.empty(); });
-  std::vector<std::string_view> rare;
-  for (const auto& column : columns)  // those of the first row stand above
+  std::vector<std::string_view> rare = {std::get<1>(kCosts[2]), std::get<1>(kCosts[1]),
+                                        "cache_elements_per_token_per_layer"};
+  // Pairs without the expansion that absorbed attention spares would make that look dearer.
+  for (const int i : {0, 3, 4}) rare.emplace_back(std::get<1>(kCosts[i]));
+  for (const auto& column : columns)
     if (column.key.starts_with("sequences_of_")) rare.push_back(column.key);
-  rare.emplace_back("cache_elements_per_token_per_layer");
-  for (const int i : {4, 2, 1, 3, 0}) rare.emplace_back(std::get<1>(kCosts[i]));
   text += '\n' + text_table(columns, rows, format, width, rare);
   for (const auto& [end, meaning] :
-       {std::pair{"-absorbed", ": attention reads latents themselves, as in decoding"},
+       {std::pair{"-absorbed",
+                  ": attention reads latents themselves, as in decoding; without it each new "
+                  "token\n  rebuilds keys and values of the whole context (expansion)"},
         {"-merged", ": the same with kv_b_proj multiplied into other projections"},
         {"expanded", ": engines that hold keys and values of all heads instead of latents"}})
     if (any_row(*this, [end = end](const CostRow& row) { return row.name.ends_with(end); }))

@@ -51,13 +51,29 @@ struct TextColumn {
   std::size_t width = 0;
 };
 
+/// The columns with the text of all rows.
+template <class Row>
+std::vector<TextColumn> worded(const std::vector<Column<Row>>& columns,
+                               const std::vector<Row>& rows) {
+  std::vector<TextColumn> all;
+  for (const auto& column : columns) {
+    TextColumn& text =
+        all.emplace_back(TextColumn{column.heading, column.key, {}, column.words, column.width});
+    for (const Row& row : rows) {
+      text.cells.push_back(column.text ? column.text(row)
+                                       : cell_text(column.value(row), column.decimals));
+    }
+  }
+  return all;
+}
+
 /// See text_table.
 std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t width,
                      const std::vector<std::string_view>& rare);
 
 /// Line of text in lines of at most `width` characters, where words allow that; all but the first
-/// begin with two spaces. A width of 0 leaves it as it is.
-std::string wrapped(std::string_view line, std::size_t width);
+/// begin with `indent` spaces. A width of 0 leaves it as it is.
+std::string wrapped(std::string_view line, std::size_t width, std::size_t indent = 2);
 
 /// A number as JSON, an integer where it is whole: 64 and not 64.0.
 nlohmann::ordered_json json_number(double number);
@@ -76,16 +92,7 @@ template <class Row>
 std::string text_table(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows,
                        Format format = Format::text, std::size_t width = 0,
                        const std::vector<std::string_view>& rare = {}) {
-  std::vector<TextColumn> worded;
-  for (const auto& column : columns) {
-    TextColumn& text =
-        worded.emplace_back(TextColumn{column.heading, column.key, {}, column.words, column.width});
-    for (const Row& row : rows) {
-      text.cells.push_back(column.text ? column.text(row)
-                                       : cell_text(column.value(row), column.decimals));
-    }
-  }
-  return laid_out(std::move(worded), format, width, rare);
+  return laid_out(worded(columns, rows), format, width, rare);
 }
 
 /// CSV (RFC 4180, but lines end as everywhere on Unix): the keys, then one line per row.

@@ -10,6 +10,9 @@ const kMostBands = 5; // more bands would hide each other
 const kWideWidth = 640; // of a picture with a column of words
 
 const finished = (r) => r.variants.filter((v) => v.runs.length > 0);
+// Kept results have earlier words.
+export const verdictWord = (v) => v.verdict === "open" ? "undecided"
+  : v.verdict === "later" && v.cost_median === null ? "not learned" : v.verdict ?? "";
 export const byAnswers = (r) => r.verdict.metric === "answers";
 const bySteps = (r) => r.verdict.metric === "steps";
 export const unitOf = (r) => r.only_answers ? "nats per answer" : "nats per character";
@@ -100,15 +103,14 @@ function costsBySeeds(r) {
   const rows = r.variants.flatMap((v, style) => {
     const middle = v.cost_median;
     if (middle === null || middle === undefined) return [];
-    return [{ name: v.spec, word: v.verdict ?? "", style, mean: middle,
+    return [{ name: v.spec, word: verdictWord(v), style, mean: middle,
       hover: `${v.spec}: ${signedText(middle, decimals)}`, dots: v.costs.map(({ seed, cost }) =>
         ({ value: cost, hover: `${v.spec}, seed ${seed}: ${signedText(cost, decimals)}` })) }];
   });
   const limit = r.verdict.tolerance === null ? ""
     : ` of ${numberText(r.verdict.tolerance, decimals)}${steps ? "\u00a0%" : " points"}`;
-  const caption = "Dots are single seeds, marks their medians. An attention is enough where more " +
-    `dots lie in the shaded band, below the tolerance${limit}, than chance would put there if ` +
-    `most seeds ${steps ? "took" : "lost"} more (sign test).` +
+  const caption = "Dots are single seeds, marks their medians. The shaded band ends at the " +
+    `tolerance${limit}; verdicts count the seeds in it (sign test).` +
     (steps ? " Runs that did not learn have no dot." : "");
   return made({ rows, caption, tolerance: r.verdict.tolerance ?? NaN,
     title: `${steps ? "Steps to learn" : "Answers lost"} compared with ${than}`,
@@ -120,20 +122,20 @@ const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) : costsO
 
 export function stepsAgainstCache(r) {
   if (!bySteps(r)) return null;
-  const late = [];
+  const late = [], never = [];
   const series = seriesOf(r, (v) => {
     // A run that did not learn in the steps that it had has none.
     const steps = v.runs.flatMap(({ learned_at: at }) => at ?? []);
     const bytes = v.kv_cache_bytes_per_token, middle = v.steps_to_learn_median;
-    if (steps.length < v.runs.length) late.push(v.spec);
+    if (steps.length < v.runs.length) (steps.length ? late : never).push(v.spec);
     const hover = `${v.spec}: ${numberText(middle)} steps, ${bytesText(bytes)} a token`;
     return Number.isFinite(middle) ? [{ ...spread(bytes, steps, hover), y: middle }] : [];
   });
   return made({ series, title: "Steps to learn against KV cache",
     caption: `Training steps until ${learnedText(r)}. Lower and further left is better. ` +
       "Points are medians over seeds, bars go from the least to the most of them." +
-      (late.length ? ` Not all seeds learned in ${numberText(r.steps)} steps: ${late.join(", ")}.`
-        : ""),
+      (never.length ? ` No seed of ${listText(never)} learned in ${numberText(r.steps)} steps.`
+        : "") + (late.length ? ` Not all seeds of ${listText(late)} did.` : ""),
     ...cacheAxis(r), yTitle: "steps to learn", y: { from: 0 } });
 }
 
@@ -163,7 +165,8 @@ function learningCurves(r) {
   return made({ kind: "lines", marks: 1, series, levels,
     title: answers ? "Right answers while learning" : "Validation loss while learning",
     caption: `${thinned(series)}${sentence}${answers && learned > 0
-      ? ` The upper dashed line is where a run has learned, at ${learned}\u00a0%.` : ""}`,
+      ? ` The upper dashed line is where a run has learned, at ${learned}\u00a0%${
+        r.data === "lookup" ? " in its worst direction, below the mean that is drawn" : ""}.` : ""}`,
     xTitle: "step", x: { from: 0 },
     ...(answers ? answersAxis : { yTitle: `loss, ${unitOf(r)}`, y: { from: 0 } }) });
 }
@@ -210,7 +213,8 @@ function baselineOf(r) {
     sentence: ` Right without a lookup: ${all.map(([name, share]) =>
       `${kBaselines[name] ?? name} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
 }
-export const answersAxis = { yTitle: "answers right, %", y: { from: 0, most: 100.5 } };
+// With room for the name of a level near 100 %.
+export const answersAxis = { yTitle: "answers right, %", y: { from: 0, most: 105 } };
 
 function answersAgainstCache(r) {
   const series = seriesOf(r, (v) => {

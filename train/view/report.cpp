@@ -2,6 +2,7 @@
 
 #include <utf8.h>
 
+#include <algorithm>
 #include <regex>
 
 #include "data/built_in.h"
@@ -63,6 +64,22 @@ std::string meaning_of(std::string_view spec) {
   return text + settings + (settings.empty() ? "" : ".");
 }
 
+// Table with a heading for each row. Its cells wrap, so that a phone shows all of them.
+std::string usual_table(const std::vector<TextColumn>& columns) {
+  std::string out = "<table class=\"usual\">\n<thead><tr>";
+  for (const TextColumn& column : columns)
+    out += "<th scope=\"col\">" +
+           std::regex_replace(escaped(column.heading), std::regex("/"), "/<wbr>") + "</th>";
+  out += "</tr></thead>\n<tbody>";
+  for (std::size_t row = 0; row < columns.front().cells.size(); ++row) {
+    out += "<tr><th scope=\"row\">" + escaped(columns.front().cells[row]) + "</th>";
+    for (std::size_t i = 1; i < columns.size(); ++i)
+      out += "<td>" + escaped(columns[i].cells[row]) + "</td>";
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table>\n";
+}
+
 // A part as HTML; what its script draws is added where .beside stands, and at its end.
 std::string section(const ReportPart& part, bool alone) {
   std::string out = "<section class=\"part\">\n" + element(alone ? "h1" : "h2", part.title);
@@ -76,10 +93,14 @@ std::string section(const ReportPart& part, bool alone) {
     out += "</div>\n";
   }
   if (!part.asked.empty()) out += "<div class=\"asked\">" + element("p", part.asked) + "</div>\n";
-  out +=
-      "</div>\n<h2>Results</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-      "aria-label=\"Results\">" +
-      element("pre", part.table(Format::text, 0)) + "</div>\n";
+  const std::string scroll =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\">";
+  out += "</div>\n<h2>Results</h2>\n";
+  if (!part.columns.empty())
+    out += scroll + usual_table(part.columns) + "</div>\n<details" +
+           (part.has_more ? " open" : "") + "><summary>All columns</summary>\n";
+  out += scroll + element("pre", part.table(Format::text, 0)) + "</div>\n";
+  if (!part.columns.empty()) out += "</details>\n";
   for (const std::string& note : part.notes)
     out += "<p class=\"note\">" + sentence(note) + "</p>\n";
   if (!part.words.empty()) out += "<h2>Words</h2>\n<dl class=\"columns words\">\n";
@@ -112,6 +133,11 @@ ReportPart comparison_part(const ComparisonResult& result, bool can_try) {
   } catch (const SettingError&) {  // results of a program with an attention of its own
     part.words.clear();
   }
+  part.words.emplace_back("verdict", kVerdictMeaning);
+  part.columns = usual_columns(result);
+  part.has_more = !result.sweep.empty() || std::ranges::any_of(result.variants, [](const auto& v) {
+    return !v.rounded.empty() || !v.failures.empty();
+  });
   part.table = [result](Format format, std::size_t width) {
     return results_table(result, format, width);
   };

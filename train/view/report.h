@@ -27,7 +27,9 @@ struct ReportPart {
   std::vector<std::string> verdicts;  ///< see verdict_clauses; none for training runs
   std::vector<VerdictItem> items;     ///< the same as a list, if anything is decided
   std::string asked;                  ///< what the text asks of the models; empty: nothing to say
-  std::vector<std::pair<std::string, std::string>> words;  ///< attentions and what they are
+  std::vector<std::pair<std::string, std::string>> words;  ///< attentions, verdicts
+  std::vector<TextColumn> columns;  ///< of the table that stands above all of `table`; may be empty
+  bool has_more = false;            ///< `table` has more than further columns, and is not folded up
   /// As commands print it with this `--format`; text is at most so wide if that is not 0.
   std::function<std::string(Format, std::size_t width)> table;
   std::vector<std::string> notes;  ///< sentences below the table

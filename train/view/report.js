@@ -7,7 +7,7 @@ import { costCharts } from "./cost.js";
 import { durationText, listText, mean, numberText, percentText, plural, shownCharacter, signedText,
   visible } from "./format.js";
 import { chart, escaped } from "./plot.js";
-import { kLookup, lookupPicture } from "./lookup_picture.js";
+import { lookupPicture } from "./lookup_picture.js";
 import { kLossShades, kWeightShades, shadedText } from "./passage.js";
 
 const kOpenHeads = 48; // most heads that are not folded up
@@ -148,16 +148,14 @@ function exampleOf(r) {
     element("p", "An example: the underlined character is the right answer.");
 }
 
-// Words of the tables, beside those of the attentions.
+// Words of the tables, beside those of attentions and verdicts.
 const kWords = (r) => [
   [`KV B/token at ${r.context}`, "bytes of KV cache in float32, over all layers, of a text of " +
     `${numberText(r.context)} tokens, divided by its tokens`],
   ["seed", "number from which weights and batches of a run are drawn; by seed: compared with the " +
     "run of the same seed, which reads the same text in the same order"],
-  [`enough, ${r.verdict.metric === "steps" ? "later" : "not enough"}, undecided`,
-    "shown to cost less than the tolerance; shown to cost more; neither is shown"],
   ["H, G, d", "query heads, KV heads, and the numbers of a head"],
-  ["nats", "unit of the loss: 0 is certainty, and a guess among n characters has log n"],
+  ["nats", "unit of the loss: 0 is certainty, a guess among n characters has ln n"],
 ];
 // Parts of a comparison's section: beside its verdict, and below its table.
 export function comparisonParts(r, canTry = false) {
@@ -165,14 +163,12 @@ export function comparisonParts(r, canTry = false) {
   const readers = r.passage ? r.variants.filter((v) => v.reading) : [];
   const hours = r.machine_hours;
   return {
-    asked: exampleOf(r), words: entriesOf(kWords(r)),
+    asked: (r.data === "lookup" ? `<figure>${lookupPicture()}</figure>\n` : "") + exampleOf(r), words: entriesOf(kWords(r)),
     beside: charts.slice(0, 2).map(figure).join("") + element("p", scopeText(r)) +
       (canTry ? tryLink(r) : ""),
     below: (tableNote(r) && `<p class="note">${escaped(tableNote(r))}</p>\n`) +
       section("Charts", charts.length > 2
         ? `<div class="columns">\n${charts.slice(2).map(figure).join("")}</div>\n` : "") +
-      (r.data === "lookup" ? section("What a lookup is", `<div class="columns">\n${
-        figure({ caption: kLookup, svg: lookupPicture() })}</div>\n`) : "") +
       (readers.length ? lossSection(r, readers, r) + headsSection(r, readers) : "") +
       section("How to repeat it", element("pre", r.command) +
         `<dl class="columns">${entriesOf([

@@ -1,7 +1,7 @@
 // Tables of the Markdown files, from the results.json of comparisons. Rows are arrays of cells;
 // `markdown` makes lines of them.
 import { cacheFigure } from "./bits.js";
-import { byAnswers } from "./charts.js";
+import { byAnswers, verdictWord } from "./charts.js";
 import { mean, numberText, signedText, withInterval } from "./format.js";
 import { estimate, pooledHalves } from "./statistics.js";
 
@@ -83,10 +83,11 @@ export function answerTable(r, specs) {
 // Steps to learn, by the median, the least and the most of the seeds, at the rate that a sweep has
 // chosen. A run that did not learn takes more than all steps.
 export function stepsTable(r, specs) {
-  const text = (middle, values, show, most) => {
+  const text = (middle, values, show, most, never) => {
     const shown = (value) => Number.isFinite(value ?? Infinity) ? show(value) : most;
     const all = values.map((value) => value ?? Infinity);
     const least = Math.min(...all), greatest = Math.max(...all);
+    if (!Number.isFinite(least)) return never;
     return shown(middle) + (least < greatest ? ` (${shown(least)} to ${shown(greatest)})` : "");
   };
   return markdown(["attention", bytesHeading(r), ...(r.sweep ? [r.sweep.split("=")[0]] : []),
@@ -94,9 +95,9 @@ export function stepsTable(r, specs) {
   variantsOf(r, specs).map((v) => [code(v.spec), bytes(v),
     ...(r.sweep ? [v.sweep.find(({ chosen }) => chosen).value] : []),
     text(v.steps_to_learn_median, v.runs.map((run) => run.learned_at), String,
-      `> ${r.steps}`),
+      `> ${r.steps}`, `not in ${r.steps}`),
     ...(isReference(r, v) ? ["", ""] : [text(v.cost_median, v.costs.map(({ cost }) => cost),
-      (cost) => signedText(cost, 0), "more"), v.verdict === "open" ? "undecided" : v.verdict])]));
+      (cost) => signedText(cost, 0), "more", "-"), verdictWord(v)])]));
 }
 
 const lossAt = (run, from) => run.loss_by_position.find((part) => part.from === from).loss;

@@ -67,8 +67,9 @@ extern constinit const AttentionKind kFox = attention_of<ForgettingAttention, Fo
      .summary =
          "The forgetting transformer keeps rows as grouped-query attention does and log f of a "
          "gate for each head: 2 G d + H numbers a token. Nothing is rebuilt: gates between a key "
-         "and a query weaken what lies far back, in place of positions. It wins where recent "
-         "tokens matter most, and at contexts longer than those of training.",
+         "and a query weaken what lies far back, in place of positions. It is worth trying in "
+         "place of positions: its authors find lower losses on long texts, also beyond the context "
+         "of training.",
      .formula =
          "softmax(qᵢ kᵀ / √d + Σ log f) v, the sum over the tokens after the key up to the query; "
          "fᵢ = σ(wᵢ x + bᵢ)",

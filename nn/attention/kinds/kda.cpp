@@ -98,7 +98,8 @@ extern constinit const AttentionKind kKda = recurrent_of<KimiDelta, KdaSizes>(
      .summary =
          "Kimi delta attention keeps a state of d × v numbers for each head of a sequence. No "
          "token is rebuilt: the delta rule rewrites the state, each of whose rows decays at a rate "
-         "of its own. It wins in hybrids with `mla`, as three of four layers (Kimi Linear).",
+         "of its own. It is worth choosing in hybrids: Kimi Linear has it in three of four layers, "
+         "and `mla` in the fourth.",
      .formula =
          "qᵢ Sᵢ / √d, where each token makes Sᵢ ← a Sᵢ + b kᵢᵀ (vᵢ - kᵢ a Sᵢ), with a rate b and a "
          "decay a for each row of Sᵢ",

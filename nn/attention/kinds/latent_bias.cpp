@@ -54,8 +54,8 @@ extern constinit const AttentionKind kLatentBias =
         {.name = "latent-bias",
          .summary = "Multi-head attention with a bias keeps a key, a value and a projection z for "
                     "each head: H (2 d + width of z) numbers a token. Nothing is rebuilt: scores "
-                    "are q·k + z·z. It wins nowhere that is known: a course calls it MLA, and its "
-                    "cache is larger than that of `mha`.",
+                    "are q·k + z·z. No case for it is known: a course calls it MLA, and its cache "
+                    "is larger than that of `mha`.",
          .formula = "softmax((qᵢ kᵢᵀ + zᵢ zᵢᵀ) / √d) vᵢ",
          .numbers = {"latent-dim"}});
 

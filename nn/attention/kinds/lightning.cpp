@@ -58,8 +58,8 @@ extern constinit const AttentionKind kLightning = recurrent_of<LightningAttentio
     {.name = "lightning",
      .summary = "Lightning attention (MiniMax-01) keeps a state of d × d numbers for each head of "
                 "a sequence. No token is rebuilt: each adds its key times its value, and the state "
-                "decays at a rate that is fixed for each head and layer. It wins in hybrids by its "
-                "simplicity, as seven of eight layers.",
+                "decays at a rate that is fixed for each head and layer. It is worth choosing in "
+                "hybrids for its simplicity: MiniMax-01 has it in seven of eight layers.",
      .formula = "qᵢ Sᵢ, where each token makes Sᵢ ← aᵢ Sᵢ + kᵢᵀ vᵢ, with a fixed decay aᵢ",
      .source = "https://arxiv.org/abs/2501.08313 (2025)",
      .no_qk_norm = "it has no softmax"});

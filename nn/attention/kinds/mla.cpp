@@ -270,8 +270,8 @@ extern constinit const AttentionKind kMla = attention_of<LatentAttention, MlaSiz
          "Multi-head latent attention (DeepSeek-V2) keeps one latent and one small rotary key for "
          "all heads: rank + rotary numbers a token. Keys and values of each head are rebuilt from "
          "the latent or, absorbed, queries are taken into the latent's space, so that it is read "
-         "as it is. It wins where bytes are scarce and arithmetic is not: DeepSeek-V2 keeps as "
-         "little as 2.25 KV heads would, with keys and values for each of 128 heads.",
+         "as it is. It is worth choosing where bytes are scarce and arithmetic is not: DeepSeek-V2 "
+         "keeps as little as 2.25 KV heads would, with keys and values for each of 128 heads.",
      .formula =
          "softmax(qᵢ kᵢᵀ / √w) vᵢ with kᵢ = [Aᵢ c, rotary key], vᵢ = Bᵢ c, w the width of kᵢ; c is "
          "one normed latent for all heads",
@@ -285,8 +285,8 @@ extern constinit const AttentionKind kDsa = attention_of<LatentAttention, DsaSiz
     {.name = "dsa",
      .summary = "Sparse attention (DeepSeek-V3.2) keeps what `mla` keeps and a key of an indexer: "
                 "rank + rotary + index numbers a token. Keys and values are rebuilt as in `mla`, "
-                "but only of the k tokens that the indexer scores highest. It wins at long "
-                "contexts, where to read all rows takes the time; the cache is a little larger.",
+                "but only of the k tokens that the indexer scores highest. It is worth choosing at "
+                "long contexts, where reading all rows takes most of the time; it saves no bytes.",
      .formula =
          "mla over the tokens with the greatest scores Σ wₕ max(0, qₕ K) / √(I dᵢ) over I heads of "
          "an indexer",

@@ -95,10 +95,11 @@ class StateSpace : public Attention {
 
 extern constinit const AttentionKind kSsd = recurrent_of<StateSpace, SsdSizes>(
     {.name = "ssd",
-     .summary = "State space duality (Mamba-2) keeps a state of P × N numbers for each head of a "
-                "sequence, P by default 2 dim / heads. No token is rebuilt: the state decays and "
-                "each token adds to it, and nothing that a key found is taken out. It wins in "
-                "hybrids where most layers should cost the same at any context (Nemotron 3).",
+     .summary =
+         "State space duality (Mamba-2) keeps a state of P × N numbers for each head of a "
+         "sequence, P by default 2 dim / heads. No token is rebuilt: the state decays and "
+         "each token adds to it, and nothing that a key found is taken out. It is worth choosing "
+         "for most layers of a hybrid, which then cost the same at any context (Nemotron 3).",
      .formula = "C Sᵢ + D vᵢ, where each token makes Sᵢ ← a Sᵢ + Δ Bᵀ vᵢ, with a decay a = "
                 "exp(-A Δ) and a step Δ > 0",
      .source = "https://arxiv.org/abs/2405.21060 (2024)",

@@ -88,8 +88,8 @@ extern constinit const AttentionKind kTpa = attention_of<TensorProductAttention,
     {.name = "tpa",
      .summary = "Tensor product attention keeps R factors over heads and R over width, of keys and "
                 "of values: 2 R (H + d) numbers a token. The key and the value of each head are "
-                "rebuilt as means of R products of two factors. It wins where heads are many and "
-                "wide, since sizes of factors add up and do not multiply.",
+                "rebuilt as means of R products of two factors. It is worth trying where heads are "
+                "many and wide, since sizes of factors add up and do not multiply.",
      .formula =
          "softmax(qᵢ kᵢᵀ / √d) vᵢ with kᵢ the mean of aᵢᵣ bᵣ over R factors, aᵢᵣ and bᵣ linear in "
          "x; v and q alike",

@@ -188,10 +188,11 @@ class SharedRowAttention : public Attention {
 
 extern constinit const AttentionKind kV4 = attention_of<SharedRowAttention, V4Sizes>(
     {.name = "v4",
-     .summary = "The local attention of DeepSeek-V4 keeps one row that is key and value of all "
-                "heads: d numbers a token. Nothing is rebuilt: the rotated part of a sum is "
-                "rotated back, and outputs are projected in groups. It wins in a window, as the "
-                "cheapest layer between those that read far.",
+     .summary =
+         "The local attention of DeepSeek-V4 keeps one row that is key and value of all "
+         "heads: d numbers a token. Nothing is rebuilt: the rotated part of a sum is "
+         "rotated back, and outputs are projected in groups. It is worth choosing in a window, as "
+         "the cheapest layer beside those that read far: DeepSeek-V4 begins with two.",
      .formula =
          "softmax(qᵢ Kᵀ / √d) K, rotated back, with one normed and rotated row of K per token",
      .no_qk_norm = kNormedAnyway});
@@ -199,8 +200,9 @@ extern constinit const AttentionKind kHca = attention_of<SharedRowAttention, Hca
     {.name = "hca",
      .summary = "Heavily compressed attention (DeepSeek-V4) keeps the rows of `v4` in a window and "
                 "beyond it one for every m tokens: d / m numbers a token. Such a pooled row is a "
-                "mean weighted for each channel, from which no token is rebuilt. It wins at "
-                "contexts of a million tokens, for a rough view of all of it.",
+                "mean weighted for each channel, from which no token is rebuilt. It is worth "
+                "choosing at contexts of a million tokens, for a rough view of all of it: in "
+                "DeepSeek-V4 every other layer.",
      .formula = "v4 over the window's rows and one for every m tokens: C weighted by softmax(Z + "
                 "B) over the m tokens, in each channel",
      .numbers = {"compress"},
@@ -211,8 +213,8 @@ extern constinit const AttentionKind kCsa = attention_of<SharedRowAttention, Csa
      .summary = "Compressed sparse attention (DeepSeek-V4) keeps the rows of `v4` in a window and "
                 "beyond it, for every m tokens, a row pooled over two blocks and an indexer's key "
                 "of width dᵢ: (d + dᵢ) / m numbers a token. Nothing is rebuilt: a token reads the "
-                "k pooled rows that the indexer scores highest. It wins where something far back "
-                "must be found, beside `hca` with a larger m.",
+                "k pooled rows that the indexer scores highest. It is worth choosing where "
+                "something far back must be found, in turns with `hca`, whose m is larger.",
      .formula = "hca with small m, over the pooled rows with the greatest scores of an indexer",
      .numbers = {"compress", "index-topk"},
      .needs_causal = true,

@@ -21,6 +21,8 @@ TEST(AskCommand, ShowsAnswersOfTheTextWithProbabilities) {
     // In place of a sample, which only stories have.
     const std::string questions = "\nquestions (more by headcount ask --from " + text + "):\n";
     EXPECT_EQ(trained.out.find(questions) == std::string::npos, text == "tales") << trained.out;
+    const std::string note = folder.done("sample --tokens 3 --from " + text).err;
+    EXPECT_EQ(note.find("counted answers only") == note.npos, text == "tales") << note;
     const std::string line = "ask --questions 3 --from " + text, shown = folder.done(line).out;
     EXPECT_TRUE(shown.starts_with(text + ": ")) << "it says what the questions are";
     expect_parts(shown, {" of 3 right\n"});

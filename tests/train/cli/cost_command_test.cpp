@@ -191,8 +191,9 @@ TEST_F(CostCommand, LeavesOutAnAttentionThatDoesNotFitAndSaysWhy) {
 TEST_F(CostCommand, TablesFitTheTerminalUnlessWideOnesAreWanted) {
   const std::string usual = text("--config deepseek-v3 --attention mha,mqa --memory 8000GiB");
   for (const std::string& line : lines_of(usual)) EXPECT_LE(character_count(line), 100u) << line;
-  expect_parts(usual, {"left out, see --wide: sequences of 4 k; ",
-                       "numbers/ token;\n  expansion MACs/token; pairs, MACs of prefill"});
+  expect_parts(usual,
+               {"sequences  sequences\n", "left out, see --wide: pairs, MACs of prefill; linear ",
+                "; numbers/token; ", "expansion MACs/token; sequences of 4 k\n"});
   expect_no_parts(text("--config deepseek-v3 --wide"), {"left out"});
 }
 

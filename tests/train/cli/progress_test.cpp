@@ -90,8 +90,26 @@ TEST_F(RunProgressTest, IsAFewPlainLinesOrOneThatIsWrittenAgain) {
   EXPECT_EQ(std::ranges::count(progress, '\n'), 1) << again;
 }
 
-TEST(ComparisonProgress, TellsOfAboutTenRunsARoundAndOfEachThatFailed) {
-  const std::vector<RunPlan> runs(25, RunPlan{"mha", tiny_options(), "", ""});
+TEST(ComparisonProgress, HasNoEtaBeforeStepsAreTimed) {
+  const std::vector<RunPlan> runs(2, RunPlan{"mha", tiny_options(), "", ""});
+  const std::vector<RunStatus> statuses(runs.size());
+  const std::vector<std::size_t> round = {0, 1};
+  const auto said = [&](Index steps) {
+    testing::internal::CaptureStderr();
+    {
+      ComparisonProgress progress(ProgressMode::always, "");
+      progress.update(runs, statuses, round);
+      for (Index step = 1; step <= steps; ++step) progress.step(0, {.step = step, .loss = 1});
+      progress.finish(0, {});
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  expect_parts(said(2), {"(0 of 2 runs done)"});
+  expect_parts(said(40), {"(0 of 2 runs done, ETA "});
+}
+
+TEST(ComparisonProgress, TellsOfAboutTwentyRunsARoundAndOfEachThatFailed) {
+  const std::vector<RunPlan> runs(45, RunPlan{"mha", tiny_options(), "", ""});
   std::vector<RunStatus> statuses(runs.size());
   std::vector<std::size_t> round(runs.size());
   std::iota(round.begin(), round.end(), std::size_t{0});
@@ -105,9 +123,9 @@ TEST(ComparisonProgress, TellsOfAboutTenRunsARoundAndOfEachThatFailed) {
     progress.finish(run, statuses[run]);
   }
   const std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_EQ(lines_of(text).size(), 10u) << text;
-  expect_parts(text, {"mha: failed:  (4 of 25 runs done)\n", "(6 of 25 ", "(25 of 25 "});
-  expect_no_parts(text, {"(2 of 25 ", "(5 of 25 "});
+  EXPECT_EQ(lines_of(text).size(), 16u) << text;
+  expect_parts(text, {"mha: failed:  (4 of 45 runs done)\n", "(6 of 45 ", "(45 of 45 "});
+  expect_no_parts(text, {"(2 of 45 ", "(5 of 45 "});
 }
 
 TEST(Progress, IsThatWhichIsAskedFor) {

@@ -9,6 +9,7 @@
 
 #include "nn/attention/kind.h"
 #include "train/cli/commands.h"
+#include "train/compare/verdict.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -225,6 +226,12 @@ TEST(Readme, ItsPageOfAttentionsSaysWhatHelpSays) {
   }
   const std::string page = file_contents(kRoot / "nn/attention/ATTENTIONS.md");
   EXPECT_EQ(page.substr(page.find("- **")), expected);
+}
+
+// What verdicts mean, as help and reports say it.
+TEST(Readme, SaysWhatVerdictsMean) {
+  const std::string page = std::regex_replace(pages().front().text, std::regex("\\s+"), " ");
+  EXPECT_NE(page.find(kVerdictMeaning), page.npos);
 }
 
 // The C++ blocks of the tutorial, one below the other, are the attention that tests build.

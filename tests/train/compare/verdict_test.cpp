@@ -79,19 +79,22 @@ TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
   const std::string others = "mla8+4 is not enough: +0.052 +- 0.000; mqa is ";
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult&) {},
-       "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.000 (tolerance 0.010); mla8+4 is "
+       "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.000 (tolerance 0.010 nats); mla8+4 "
+       "is "
        "not: +0.052 +- 0.000; gqa2 is undecided: +0.005 +- 0.013"},
       {[](ComparisonResult& r) {
          r.question.reference = "mqa";
          r.question.tolerance = 0.1;
        },
-       "mla8+4 is enough: 38 % of mqa's KV cache, at +0.049 +- 0.000 (tolerance 0.100); enough "
+       "mla8+4 is enough: 38 % of mqa's KV cache, at +0.049 +- 0.000 (tolerance 0.100 nats); "
+       "enough "
        "too: "
        "gqa2 and mha; on this text nothing that was tried costs more than the tolerance; a "
        "control, "
        "such as mha@4, shows whether anything does, and recall and lookup are texts that ask more"},
       {[](ComparisonResult& r) { r.question.tolerance = 0.001; },
-       "no attention is shown to be enough (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- "
+       "no attention is shown to be enough (tolerance 0.0010 nats); mla8+4 is not enough: +0.0520 "
+       "+- "
        "0.0000; mqa is not enough: +0.0030 +- 0.0000; "},
       {[](ComparisonResult& r) { r.question.intervals = false; },
        "; mqa is undecided: +0.003; gqa2"},
@@ -112,27 +115,29 @@ TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
        others + "not enough: 3 runs diverged, none finished; "},
       // No more decimals than a double has.
       {[](ComparisonResult& r) { r.question.tolerance = 1e-300; },
-       "(tolerance 0.000000000000000);"},
+       "(tolerance 0.000000000000000 nats);"},
   };
   for (const auto& [change, text] : cases)
     expect_parts(text_after(decided_comparison(), change), {text});
 }
 
 TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost) {
-  const std::string enough = "+0.1 points lost (5 of 5 seeds below 5.0); ";
+  const std::string enough = "+0.1 points lost (5 of 5 seeds below 5.0 points); ";
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult& r) { r.question.seeds.last = 5; },
        "mqa is enough: 25 % of mha's KV cache, at " + enough +
-           "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0); gqa2 is undecided: +0.5 "
-           "points lost (4 of 5 seeds below 5.0)"},
+           "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0 points); gqa2 is undecided: "
+           "+0.5 "
+           "points lost (4 of 5 seeds below 5.0 points)"},
       {[](ComparisonResult& r) {
          r.variants[1].runs.resize(2);
          r.variants[1].diverged = {3, 4, 5};
          r.variants[2].runs.clear();
          r.variants[2].diverged = {1, 2, 3, 4, 5};
        },
-       "no attention is shown to be enough (tolerance 5.0); mla8+4 is not enough: 5 runs diverged, "
-       "none finished; mqa is undecided: +0.1 points lost (2 of 5 seeds below 5.0), 3 runs "
+       "no attention is shown to be enough (tolerance 5.0 points); mla8+4 is not enough: 5 runs "
+       "diverged, "
+       "none finished; mqa is undecided: +0.1 points lost (2 of 5 seeds below 5.0 points), 3 runs "
        "diverged; "},
       // No seed counts on which the reference diverged, too.
       {[](ComparisonResult& r) {
@@ -142,7 +147,7 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
            v.diverged = {5};
          }
        },
-       "; mqa is undecided: +0.1 points lost (4 of 4 seeds below 5.0), 1 run diverged"},
+       "; mqa is undecided: +0.1 points lost (4 of 4 seeds below 5.0 points), 1 run diverged"},
       // Only the cheapest of many attentions has its cost.
       {[](ComparisonResult& r) {
          r.question.seeds.last = 5;
@@ -175,10 +180,11 @@ TEST(VerdictItems, BeginWithTheirWords) {
   const std::vector<VerdictItem> steps = verdict_items(summarized(compared_by_steps()));
   std::vector<std::string> words;
   for (const VerdictItem& item : steps) words.push_back(item.word);
-  EXPECT_EQ(words, (std::vector<std::string>{"enough", "later", "later", "undecided"}));
+  EXPECT_EQ(words, (std::vector<std::string>{"enough", "later", "not learned", "undecided"}));
   EXPECT_EQ(steps[0].text,
             "mqa: 25 % of mha's KV cache, in 100 steps (seed by seed +0 %, 5 of 5 below +25 %)");
-  expect_parts(steps[2].text, {"delta: ", ", not learned in 400 steps ("});
+  EXPECT_EQ(steps[2].text,
+            "delta: 1.6 % of mha's KV cache, in 400 steps (0 of 5 seeds below +25 %)");
   ComparisonResult none = decided_comparison();
   none.question.tolerance = 0.1;
   EXPECT_EQ(verdict_items(summarized(none)).back().word, "");
@@ -229,8 +235,8 @@ TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
   EXPECT_NEAR(json["variants"][3]["costs"][1]["cost"].get<double>(), 0.010, 1e-12);
   expect_parts(comparison_table(answers), {"points below mha", "+0.5 (+0.5 to +69.0)"});
   expect_parts(comparison_table(steps),
-               {"more than mha by seed, %", "100 (90 to 120)", "300 (200 to > 400)",
-                "> 400 (300 to > 400)", "+200 (+82 to more)", "later"});
+               {"more than mha\n", "by seed, %", "100 (90 to 120)", "300 (200 to > 400)",
+                "> 400 (300 to > 400)", "+200 (+82 to more)", "later", "-  not learned  "});
   losses.question.tolerance = 0.001;
   EXPECT_TRUE(comparison_json(summarized(losses))["verdict"]["enough"].is_null());
 }
@@ -240,10 +246,17 @@ TEST(ComparisonTable, OfAWidthHasWhatANewcomerReadsInLinesThatFit) {
   ComparisonResult steps = summarized(compared_by_steps());
   steps.variants[1].failures = {"seed 3: " + std::string(30, 'x') + " with a long reason " +
                                 std::string(60, 'y')};
-  const std::string table = comparison_table(steps, Format::text, 90);
-  for (const std::string& line : lines_of(table)) EXPECT_LE(line.size(), 90u) << line;
-  expect_parts(table, {"attention  KV B/token at 0        steps to learn  more than mha by seed, %",
-                       "with a long reason\n  yyy", "Steps are medians, "});
+  steps.variants[2] = learning("mqax32:qk-norm=on", 256, {0, 0, 0, 0, 0});
+  const std::string mixed = comparison_table(summarized(steps), Format::text, 80);
+  std::erase_if(steps.variants, [](const VariantResult& v) { return v.spec == "delta"; });
+  steps = summarized(steps);
+  const std::string table = comparison_table(steps, Format::text, 80);
+  for (const std::string& text : {mixed, table})
+    for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 80u) << line;
+  expect_parts(mixed, {"left out, see --wide: more than mha by seed, %"});
+  expect_parts(table,
+               {"\nmqax32:qk-norm=on         256        not in 400                -  not learned\n",
+                "with a long reason\n  yyy", "Steps are medians, "});
   const char* const wide[] = {"params", "tok/s", "Verdicts count seeds"};
   for (const char* part : wide) {
     expect_no_parts(table, {part});

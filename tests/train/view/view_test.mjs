@@ -157,7 +157,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   assert.equal(count(svg, />K</g), 4);
   const words = (text) => text.replace(/"\s*"/g, "").replace(/\s+/g, " ");
   includes(words(read("data/texts/lookup.cpp")), kLookup.slice(1, -1));
-  includes(comparisonParts({ ...kept("recall"), data: "lookup" }).below, svg);
+  includes(comparisonParts({ ...kept("recall"), data: "lookup" }).asked, svg);
 }
 
 // The demo: attentions that do not learn lie on the line that says so, at all of the steps.
@@ -269,7 +269,7 @@ for (let i = 0; i < 200; ++i) {
   r.variants[0].reading = { seed: 1, losses: Array(6).fill(0), heads: [[{ entropy: 1, weights }]] };
   const parts = comparisonParts(r);
   includes(parts.asked, ">SoMbS<b>o</b><");
-  includes(parts.words, "<dt>KV B/token at 32</dt>", "<dt>enough, later, undecided</dt>");
+  includes(parts.words, "<dt>KV B/token at 32</dt>");
   includes(parts.below, "layer 1, head 1: 90\u00a0% on o, 4\u00a0characters back",
     "The right answer is o. Of mha, layer 1, head 1 looks most at it, with 90\u00a0% of its weight.");
 }
@@ -426,4 +426,8 @@ for (const [i, scheme] of schemesOf("plot").entries()) {
   const steps = kept("recall"), late = tables.variant(steps, "mqa");
   [late.runs[0].learned_at, late.costs[0].cost] = [null, null];
   assert.match(tables.stepsTable(steps, ["mqa"]), /\| 140 \(120 to > 1500\) \| 0 \(\S+ to more\)/);
+  const lookups = kept("lookups"), { beside } = comparisonParts(lookups);
+  assert.match(tables.stepsTable(lookups, ["mqax32"]), /\| not in 1600 \| - \| not learned \|/);
+  includes(beside, "No seed of mqax32 learned in 1,600 steps.");
+  includes(beside, ">learned 99 %<"); // a name beside its line
 }
