@@ -9,6 +9,7 @@
 #include "train/cli/commands.h"
 #include "train/optimizer.h"
 #include "train/options.h"
+#include "train/show/table.h"
 #include "train/show/units.h"
 
 namespace headcount {
@@ -18,21 +19,8 @@ namespace {
 // Prints words in lines of 100 characters, all but the first indented by `indent`, without the
 // marks of code that Markdown has.
 void print_words(std::string text, std::size_t indent, std::ostream& out = std::cout) {
-  constexpr std::size_t kWidth = 100;
   std::erase(text, '`');
-  std::size_t column = 0;
-  bool first = true;
-  for (const std::string_view word : split_text(text, ' ')) {  // empty ones between two blanks
-    const std::size_t width = character_count(word);
-    if (!std::exchange(first, false)) {
-      const bool fits = column + 1 + width <= kWidth;
-      out << (fits ? " " : "\n" + std::string(indent, ' '));
-      column = fits ? column + 1 : indent;
-    }
-    out << word;
-    column += width;
-  }
-  out << '\n';
+  out << wrapped(text, 100, indent) << '\n';
 }
 
 // What the layer keeps of a token, or of a sequence: "latent 48, rope_key 16".

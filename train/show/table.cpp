@@ -94,7 +94,7 @@ std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t
   return left_out.empty() ? text : text + wrapped(left_out, width) + "\n";
 }
 
-std::string wrapped(std::string_view line, std::size_t width) {
+std::string wrapped(std::string_view line, std::size_t width, std::size_t indent) {
   std::string text;
   std::size_t column = 0;
   const std::vector<std::string_view> words = split_text(line, ' ');
@@ -104,8 +104,8 @@ std::string wrapped(std::string_view line, std::size_t width) {
     const bool before_unit = i + 1 < words.size() && words[i + 1].starts_with('%');
     const std::size_t needs = length + (before_unit ? 1 + words[i + 1].size() : 0);
     const bool fits = width == 0 || word.starts_with('%') || column + 1 + needs <= width;
-    if (!text.empty()) text += fits ? " " : "\n  ";
-    column = (text.empty() ? 0 : fits ? column + 1 : 2) + length;
+    if (i > 0) text += fits ? " " : "\n" + std::string(indent, ' ');
+    column = (i == 0 ? 0 : fits ? column + 1 : indent) + length;
     text += word;
   }
   return text;

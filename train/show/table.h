@@ -56,8 +56,8 @@ std::string laid_out(std::vector<TextColumn> columns, Format format, std::size_t
                      const std::vector<std::string_view>& rare);
 
 /// Line of text in lines of at most `width` characters, where words allow that; all but the first
-/// begin with two spaces. A width of 0 leaves it as it is.
-std::string wrapped(std::string_view line, std::size_t width);
+/// begin with `indent` spaces. A width of 0 leaves it as it is.
+std::string wrapped(std::string_view line, std::size_t width, std::size_t indent = 2);
 
 /// A number as JSON, an integer where it is whole: 64 and not 64.0.
 nlohmann::ordered_json json_number(double number);
