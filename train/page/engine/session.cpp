@@ -193,11 +193,9 @@ Json Session::evaluate(Index tokens) const {
       corpus.validation.first(tokens > 0 ? std::max(tokens, evaluated.plan()->context + 1) : 0);
   const Evaluation result =
       headcount::evaluate(evaluated, part.tokens, {.marks = corpus.marks(part)});
-  Index questions = 0;
-  for (const AnswersAt& at : result.answers_by_distance) questions += at.asked;
   return {{"step", training_->trainer->steps_done()},
           {"loss", result.loss},
-          {"questions", questions},
+          {"questions", result.answers_asked()},
           {"answers", result.answer_accuracy ? Json(*result.answer_accuracy) : Json()},
           {"learned", training_->options.learned(result)},
           {"baselines", baselines_of(corpus)}};
