@@ -217,7 +217,7 @@ std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
     Learner learner = learner_at(checkpoint, options, UseOfWeights::resumed);
     const Index step =
         read_training_state(checkpoint, learner.model->parameters(), *learner.optimizer);
-    return std::pair(std::move(learner), TrainingState{step});
+    return std::pair(std::move(learner), TrainingState{{step}});
   };
   auto newest = load_newest(folder, load);
   TrainingState& state = newest.second;
