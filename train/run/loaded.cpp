@@ -115,15 +115,11 @@ std::filesystem::path require_checkpoint(const std::string& path) {
 }
 
 LoadedRun load_run(const std::string& path, bool best, NonFinite allowed) {
-  LoadedRun run;
   const std::filesystem::path folder = require_checkpoint(path);
   const auto load = [&](const std::filesystem::path& from) {
     return load_checkpoint(from, allowed);
   };
-  Checkpoint checkpoint = best ? load(best_checkpoint(path)) : load_newest(path, load);
-  run.model = std::move(checkpoint.model);
-  run.vocabulary = std::move(checkpoint.vocabulary);
-  run.documents = checkpoint.documents;
+  LoadedRun run{best ? load(best_checkpoint(path)) : load_newest(path, load), std::nullopt};
   if (folder == std::filesystem::path(path)) return run;
   run.options = read_run_options(path);
   run.documents = run.options->corpus.documents;  // checkpoints of earlier versions lack them
