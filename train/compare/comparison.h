@@ -218,8 +218,6 @@ struct ComparisonResult {
   Index rounded_characters = 0;        ///< of them, through rounded caches; 0: all
   bool only_answers = false;           ///< the loss counts the corpus's answers only
   std::optional<Baselines> baselines;  ///< see Corpus
-  /// Share of answers that the best of `baselines` gets right.
-  std::optional<double> answer_chance;
   std::optional<double> baseline_loss;  ///< loss of a baseline that learned nothing: see premises.h
   Index steps = 0;                      ///< of the reference
   Index too_long_warmup = 0;            ///< its warm-up, in steps, if that is longer; 0 otherwise

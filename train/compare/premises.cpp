@@ -135,7 +135,7 @@ double mark(const ComparisonResult& result, const char* setting) {
 // tolerance; empty if it tells something.
 std::string why_no_better(const ComparisonResult& result, double limit,
                           std::span<const RunResult> runs) {
-  const double chance = *result.answer_chance;
+  const double chance = result.baselines->best();
   const double right =
       mean_of(runs, [](const RunResult& run) { return run.answer_accuracy.value_or(0); });
   const Index asked = runs.front().answers_asked();
@@ -171,7 +171,7 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
              remedy(runs, result);
     }
   }
-  if (!answers || !result.answer_chance) return "";
+  if (!answers || !result.baselines) return "";
   const std::string why = why_no_better(result, limit / 100, runs);
   return why.empty() ? "" : who + why;
 }
@@ -206,11 +206,11 @@ std::string why_in_vain(const ComparisonResult& facts) {
   }
   const bool answers = question.metric == Metric::answers, steps = question.metric == Metric::steps;
   const double limit = question.tolerance.value_or(0);
-  if (answers && facts.answer_chance && 100 * *facts.answer_chance + limit >= 100) {
+  if (answers && facts.baselines && 100 * facts.baselines->best() + limit >= 100) {
     return formatted(
         "%.1f %% of the answers are right without a lookup, and the tolerance is %.1f points; no "
         "share is so much higher: lower the tolerance",
-        100 * *facts.answer_chance, limit);
+        100 * facts.baselines->best(), limit);
   }
   if (!answers && !steps && facts.baseline_loss && limit >= *facts.baseline_loss) {
     return baseline_name(facts) +

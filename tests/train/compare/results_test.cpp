@@ -162,7 +162,6 @@ TEST(Learned, IsAColumnWhereATextHasAnswers) {
   ComparisonResult r = result();
   EXPECT_EQ(comparison_table(r).find("learned"), std::string::npos);
   r.baselines = Baselines{.guesser = 0.1, .copier = 0.2, .commonest = 0.25};
-  r.answer_chance = 0.25;
   r.entropy_per_character = 0.05;
   r.variants = {answering("mha", 1, {0.99, 1, 0.98}), answering("gqa2", 1, {0.97, 0.4, 0.96}),
                 answering("mqa", 1, {0.5, 0.55, 0.6})};
