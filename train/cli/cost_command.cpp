@@ -136,11 +136,8 @@ CostTable of_config(const CommandLine& line) {
     throw UsageError("--cache-levels has no effect with --config: all levels take the same bytes");
   const ModelFile file = named_by("config", [&] { return read_model_file(line.get("config")); });
   ModelCache own = named_by("config", [&] {
-    try {
-      return read_config_cache(file.config, line.get("as"));
-    } catch (const DataError& error) {
-      throw DataError("{}: {}", file.name, error.what());
-    }
+    return named_error<DataError>(file.name,
+                                  [&] { return read_config_cache(file.config, line.get("as")); });
   });
   const std::string name = file.source.empty() ? own.type : file.name;
   CostTable table = table_of(line, CacheType::bf16, own.context);

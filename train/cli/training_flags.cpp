@@ -51,16 +51,13 @@ Given read_config(const CommandLine& line, const SettingList& known,
   Given config(known);
   if (!line.has("config")) return config;
   const std::string path = line.get("config");
-  try {
+  return named_error<DataError, Error>("--config " + path, [&] {
     // A run.json has more than settings.
     const nlohmann::json file = parse_json(read_file(path));
     config.put(recorded_settings(file.is_object() ? file.value("settings", file) : file));
-    if (config.has("attention") && is_another(config.text("attention")))
-      return for_another_attention(config);
-  } catch (const Error& error) {
-    throw DataError("--config {}: {}", path, error.what());
-  }
-  return config;
+    const bool another = config.has("attention") && is_another(config.text("attention"));
+    return another ? for_another_attention(config) : config;
+  });
 }
 
 }  // namespace

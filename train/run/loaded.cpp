@@ -21,11 +21,9 @@ TrainOptions read_run_options(const std::string& folder) {
   if (!is_there(path))
     throw DataError("'{}' is no run folder: it has no {}; check the path", folder, kRecord);
   const RunRecord record = read_run_record(folder);
-  try {
+  return named_error<DataError, Error>(path.string(), [&] {
     return resolve_training(Given(training_settings(), recorded_settings(record.settings)));
-  } catch (const Error& error) {
-    throw DataError("{}: {}", path.string(), error.what());
-  }
+  });
 }
 
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder,
