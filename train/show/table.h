@@ -31,18 +31,6 @@ struct Column {
 /// of decimals.
 std::string cell_text(const nlohmann::ordered_json& value, int decimals);
 
-/// The `columns` with these keys, in the order of `keys`; keys without a column are passed over.
-template <class Row>
-std::vector<Column<Row>> selected(const std::vector<Column<Row>>& columns,
-                                  const std::vector<std::string_view>& keys) {
-  std::vector<Column<Row>> chosen;
-  for (const std::string_view key : keys) {
-    std::ranges::copy_if(columns, std::back_inserter(chosen),
-                         [&](const Column<Row>& column) { return column.key == key; });
-  }
-  return chosen;
-}
-
 /// A column of a text table, its rows worded.
 struct TextColumn {
   std::string heading, key;
