@@ -21,7 +21,6 @@ namespace headcount {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 SettingList convert_settings() {
   SettingList all;

@@ -30,8 +30,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr double kSampleTemperature = 0.8;
 
 SettingList train_settings() {

@@ -12,7 +12,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Variant = const VariantResult&;
 using Value = std::function<Json(Variant)>;
 using Text = std::function<std::string(Variant)>;

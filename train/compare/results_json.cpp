@@ -11,8 +11,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json verdict_json(const ComparisonResult& result) {
   Question question = result.question;
   question.reference = reference(result).spec;

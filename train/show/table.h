@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "train/show/json.h"
 
 /// Tables of a command's results: as text for people, as CSV and JSON for programs. A row is an
 /// object of any type; columns say what is shown of it.
@@ -95,10 +96,10 @@ std::string csv_table(const std::vector<Column<Row>>& columns, const std::vector
 /// include.
 template <class Row>
 auto json_rows(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
-  using Json = decltype(columns.front().value(rows.front()));
-  Json all = Json::array();
+  using Value = decltype(columns.front().value(rows.front()));
+  Value all = Value::array();
   for (const Row& row : rows) {
-    Json object = Json::object();
+    Value object = Value::object();
     for (const auto& column : columns) object[column.key] = column.value(row);
     all.push_back(std::move(object));
   }

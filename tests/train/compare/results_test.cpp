@@ -19,8 +19,6 @@
 namespace headcount {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 ComparisonResult result() {
   ComparisonResult r = made_comparison(
       {losing("mha", 4096, {2.0, 2.2, 2.4}), losing("gqa2", 2048, {2.1, 2.3, 2.5}),

@@ -17,7 +17,6 @@ const std::vector<Fruit> kFruits = {
     {"fig", 0.1, true}, {"red \"plum\"", {}, false}, {"", 12, true}};
 
 std::vector<Column<Fruit>> columns() {
-  using Json = nlohmann::ordered_json;
   return {{"name", "name", [](const Fruit& f) { return f.name; },
            [](const Fruit& f) { return f.name; }, true},
           {"price\na piece", "price",
@@ -76,7 +75,6 @@ TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
 }
 
 TEST(Table, OfJsonHasARowForEachObjectOrALineForEachKeyOfOne) {
-  using Json = nlohmann::ordered_json;
   const Json one = {{"loss", 0.5}, {"note", nullptr}, {"at", {1, 2}}, {"name", "a b"}};
   EXPECT_EQ(data_table(one, Format::csv), "loss,note,at,name\n0.5,,\"[1,2]\",\"a b\"\n");
   EXPECT_EQ(data_table(one, Format::text),
