@@ -213,7 +213,7 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     for (const AttentionPlan& layer : run.model->cycle) layers.push_back(&layer);
   }
   for (const auto& [name, text] : line.given)
-    if (const Setting* const setting = find_setting(attention_settings(), name))
+    if (const Setting* const setting = find_setting(training_settings(), name))
       refuse_idle(*setting, text, layers);
   refuse_unread(line, training_settings(), all,
                 [&](const Setting& setting) { return chosen_by(setting, runs); });
