@@ -188,8 +188,8 @@ Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& 
     read.model = std::make_unique<LanguageModel>(options.model, *read.model);
   }
   auto optimizer = options.optimizer.make(read.model->parameters());
-  return {std::move(read.model), std::move(optimizer), std::move(read.vocabulary),
-          options.corpus.documents};
+  read.documents = options.corpus.documents;
+  return {std::move(read), std::move(optimizer)};
 }
 
 }  // namespace
@@ -200,7 +200,7 @@ Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabular
   auto model = std::make_unique<LanguageModel>(options.model, vocabulary.size());
   model->initialize(options.seed);
   auto optimizer = options.optimizer.make(model->parameters());
-  return {std::move(model), std::move(optimizer), vocabulary, options.corpus.documents};
+  return {{std::move(model), vocabulary, options.corpus.documents}, std::move(optimizer)};
 }
 
 std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
