@@ -260,7 +260,7 @@ void keep_for_tuning(Corpus& corpus, Index characters) {
 
 void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
   if (corpus.vocabulary == vocabulary) return;
-  try {
+  named_error<DataError>(corpus.name, [&] {
     const std::vector<std::int32_t> token_of = vocabulary.encode(corpus.vocabulary.symbols());
     for (TextPart* part : {&corpus.train, &corpus.tuning, &corpus.validation}) {
       for (std::int32_t& token : part->tokens) token = token_of[token];
@@ -268,9 +268,7 @@ void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
     const std::vector<Index> before = corpus.directions;
     if (!before.empty()) corpus.directions.assign(vocabulary.size(), -1);
     for (std::size_t i = 0; i < before.size(); ++i) corpus.directions[token_of[i]] = before[i];
-  } catch (const DataError& error) {
-    throw DataError("{}: {}", corpus.name, error.what());
-  }
+  });
   corpus.vocabulary = vocabulary;
 }
 

@@ -294,15 +294,12 @@ std::string spec_with(std::string_view spec, const nlohmann::ordered_json& setti
 }
 
 nlohmann::ordered_json settings_in_attention(std::string_view text) {
-  try {
-    const std::vector<LayerSpec> cycle = parse_attention_spec(text).cycle;
-    if (cycle.size() > 1) return {{"attention", text_of(cycle)}};
-    nlohmann::ordered_json all = {{"attention", cycle.front().kind->name}};
-    all.update(cycle.front().settings);
-    return all;
-  } catch (const SettingError& error) {
-    throw SettingError("`attention`: {}", error.what());
-  }
+  const std::vector<LayerSpec> cycle =
+      named_error<SettingError>("`attention`", [&] { return parse_attention_spec(text); }).cycle;
+  if (cycle.size() > 1) return {{"attention", text_of(cycle)}};
+  nlohmann::ordered_json all = {{"attention", cycle.front().kind->name}};
+  all.update(cycle.front().settings);
+  return all;
 }
 
 std::vector<AttentionSpec> parse_attention_specs(std::string_view list) {

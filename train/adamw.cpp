@@ -20,21 +20,6 @@ void AdamW::update(ParameterStore& parameters, const Update& at) {
   update(parameters, at, [](ParameterId) { return true; });
 }
 
-SettingList adamw_settings() {
-  const AdamWSettings standard;
-  return {
-      {"beta1", "AdamW's decay rate of the mean of gradients", kFraction, standard.beta1},
-      {"beta2", "AdamW's decay rate of the mean of squared gradients", kFraction, standard.beta2},
-      {"weight-decay", "AdamW's decoupled weight decay, of matrices only", NumberRange{0, 100},
-       standard.weight_decay}};
-}
-
-AdamWSettings read_adamw(const Given& given) {
-  return {.beta1 = given.number("beta1"),
-          .beta2 = given.number("beta2"),
-          .weight_decay = given.number("weight-decay")};
-}
-
 void AdamW::update(ParameterStore& parameters, const Update& at,
                    const std::function<bool(ParameterId)>& trains) {
   const auto& [beta1, beta2, weight_decay, epsilon] = settings_;
@@ -70,10 +55,10 @@ void AdamW::update(ParameterStore& parameters, const Update& at,
 const OptimizerKind kAdamW = {
     .name = "adamw",
     .summary = "AdamW for all weights",
-    .settings = adamw_settings,
+    .settings = settings_of<AdamWSettings>,
     .make = [](const Given& settings,
                const ParameterStore& parameters) -> std::unique_ptr<Optimizer> {
-      return std::make_unique<AdamW>(read_adamw(settings), parameters);
+      return std::make_unique<AdamW>(read<AdamWSettings>(settings), parameters);
     }};
 
 }  // namespace headcount

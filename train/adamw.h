@@ -11,6 +11,14 @@ struct AdamWSettings {
   double beta2 = 0.99;
   double weight_decay = 0.1;
   double epsilon = 1e-8;  ///< fixed: there is no setting
+
+  void visit(const auto& setting) {
+    setting(beta1, {"beta1", "AdamW's decay rate of the mean of gradients", kFraction, beta1});
+    setting(beta2,
+            {"beta2", "AdamW's decay rate of the mean of squared gradients", kFraction, beta2});
+    setting(weight_decay, {"weight-decay", "AdamW's decoupled weight decay, of matrices only",
+                           NumberRange{0, 100}, weight_decay});
+  }
 };
 
 /// AdamW: Adam with decoupled weight decay, on matrices only. Loshchilov and Hutter (2019).
@@ -30,9 +38,6 @@ class AdamW : public Optimizer {
  private:
   AdamWSettings settings_;
 };
-
-SettingList adamw_settings();
-AdamWSettings read_adamw(const Given& given);
 
 extern const OptimizerKind kAdamW;
 

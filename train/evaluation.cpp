@@ -15,6 +15,19 @@
 
 namespace headcount {
 
+Index EvaluationDetails::answers_asked() const {
+  Index asked = 0;
+  for (const AnswersAt& at : answers_by_distance) asked += at.asked;
+  return asked;
+}
+
+std::optional<double> EvaluationDetails::least_answer_accuracy() const {
+  std::optional<double> least = answer_accuracy;
+  for (const AnswersIn& in : answers_by_direction)
+    least = std::min(*least, static_cast<double>(in.right) / static_cast<double>(in.asked));
+  return least;
+}
+
 std::string baselines_text(const Baselines& baselines) {
   return formatted("guessing %.1f %%, copying answers %.1f %%, the commonest value %.1f %%",
                    100 * baselines.guesser, 100 * baselines.copier, 100 * baselines.commonest);
@@ -37,7 +50,7 @@ std::string answers_line(const Evaluation& evaluation, const std::optional<Basel
   std::string line = formatted("answers right %.1f %%", 100 * *evaluation.answer_accuracy);
   if (const std::size_t directions = evaluation.answers_by_direction.size(); directions > 1)
     line += formatted(", in the worst of %zu directions %.1f %%", directions,
-                      100 * *least_answer_accuracy(evaluation));
+                      100 * *evaluation.least_answer_accuracy());
   if (baselines)
     line += " (" + baselines_text(*baselines) + (stories_fit ? ", at most 100 %)" : ")");
   return line + "\n";

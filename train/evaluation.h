@@ -68,25 +68,34 @@ struct RoundingChange {
   }
 };
 
-/// Losses and accuracies over a text, each target counted once.
-struct Evaluation {
-  double loss = 0;       ///< nats per character that counts
-  double accuracy = 0;   ///< share of these characters that the likeliest prediction gets right
-  Index characters = 0;  ///< number of characters that count
-  /// Entropy of attention in nats, mean over rows, heads and layers; none if it was not measured.
-  std::optional<double> attention_entropy;
+/// Where a model is right and wrong in a text.
+struct EvaluationDetails {
   /// Accuracy over the answers; none if the corpus marks none.
   std::optional<double> answer_accuracy;
   std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty distances
   /// Accuracy by direction, of the directions in which questions asked; empty if the corpus has
   /// none.
   std::vector<AnswersIn> answers_by_direction;
-  std::optional<RoundingChange> change = {};  ///< with EvaluationOptions::rounding
   /// Loss by position in the window, from the first on, without empty ranges.
   std::vector<LossAt> loss_by_position;
   /// Mean losses of 16 equal stretches of the text, one after the other; none if one of them has no
   /// character that counts. They differ as the text does from stretch to stretch.
   std::vector<double> loss_by_block;
+
+  Index answers_asked() const;
+  /// Accuracy in the direction where it is least; over all answers if there are no directions, none
+  /// if the corpus marks no answers.
+  std::optional<double> least_answer_accuracy() const;
+};
+
+/// Losses and accuracies over a text, each target counted once.
+struct Evaluation : EvaluationDetails {
+  double loss = 0;       ///< nats per character that counts
+  double accuracy = 0;   ///< share of these characters that the likeliest prediction gets right
+  Index characters = 0;  ///< number of characters that count
+  /// Entropy of attention in nats, mean over rows, heads and layers; none if it was not measured.
+  std::optional<double> attention_entropy;
+  std::optional<RoundingChange> change = {};  ///< with EvaluationOptions::rounding
 };
 
 /// The evaluation of a training run with the lowest loss so far.
@@ -94,15 +103,6 @@ struct BestEvaluation {
   Index step = 0;  ///< after which it was made; 0: there is none yet
   double loss = std::numeric_limits<double>::infinity();
 };
-
-/// Accuracy in the direction where it is least, of an Evaluation or of another type with its
-/// members; over all answers if there are no directions, none if the corpus marks no answers.
-std::optional<double> least_answer_accuracy(const auto& result) {
-  std::optional<double> least = result.answer_accuracy;
-  for (const AnswersIn& in : result.answers_by_direction)
-    least = std::min(*least, static_cast<double>(in.right) / static_cast<double>(in.asked));
-  return least;
-}
 
 /// Share of its lowest loss by which the last validation loss of a run may lie above it.
 inline constexpr double kOverfit = 0.01;

@@ -12,14 +12,6 @@ namespace headcount {
 
 namespace {
 
-SettingList muon_settings() {
-  const MuonSettings standard;
-  return {{"muon-lr", "peak learning rate of the weight matrices that Muon trains",
-           NumberRange{0, 100}, standard.learning_rate},
-          {"muon-weight-decay", "decoupled weight decay of the weight matrices that Muon trains",
-           NumberRange{0, 100}, standard.weight_decay}};
-}
-
 constexpr int kNewtonSchulzSteps = 5;
 
 // Multiply-accumulates of a Newton-Schulz step of X [n, m] while X itself is multiplied, and of all
@@ -148,14 +140,12 @@ extern const OptimizerKind kMuon = {
     .summary = "Muon for the weight matrices of layers and AdamW for all others",
     .settings =
         [] {
-          return together({muon_settings(), adamw_settings()});
+          return together({settings_of<MuonSettings>(), settings_of<AdamWSettings>()});
         },
     .make = [](const Given& settings,
                const ParameterStore& parameters) -> std::unique_ptr<Optimizer> {
-      return std::make_unique<Muon>(
-          MuonSettings{.learning_rate = settings.number("muon-lr"),
-                       .weight_decay = settings.number("muon-weight-decay")},
-          read_adamw(settings), parameters);
+      return std::make_unique<Muon>(read<MuonSettings>(settings), read<AdamWSettings>(settings),
+                                    parameters);
     }};
 
 }  // namespace headcount

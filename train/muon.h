@@ -8,6 +8,14 @@ struct MuonSettings {
   double learning_rate = 0.02;  ///< peak; its schedule is that of AdamW's learning rate
   double momentum = 0.95;       ///< fixed: there is no setting
   double weight_decay = 0.01;   ///< of the orthogonalised matrices
+
+  void visit(const auto& setting) {
+    setting(learning_rate, {"muon-lr", "peak learning rate of the weight matrices that Muon trains",
+                            NumberRange{0, 100}, learning_rate});
+    setting(weight_decay,
+            {"muon-weight-decay", "decoupled weight decay of the weight matrices that Muon trains",
+             NumberRange{0, 100}, weight_decay});
+  }
 };
 
 /// Muon (Jordan et al. 2024; torch.optim.Muon): momentum whose update of a matrix W [rows, cols] is

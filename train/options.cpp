@@ -163,8 +163,8 @@ void check_data(const TrainOptions& options) {
 }  // namespace
 
 bool TrainSettings::learned(const Evaluation& evaluation) const {
-  const bool answers =
-      stop_at_answers > 0 && 100 * least_answer_accuracy(evaluation).value_or(0) >= stop_at_answers;
+  const bool answers = stop_at_answers > 0 &&
+                       100 * evaluation.least_answer_accuracy().value_or(0) >= stop_at_answers;
   return answers || evaluation.loss < stop_at_loss;
 }
 

@@ -8,8 +8,7 @@
 #include "autograd/checks/trap.h"
 #include "autograd/tape.h"
 #include "data/batches.h"
-#include "data/vocabulary.h"
-#include "models/language_model.h"
+#include "models/checkpoint/contents.h"
 #include "train/options.h"
 #include "train/ranks.h"
 #include "train/reducer.h"
@@ -25,13 +24,9 @@ class DivergedError : public NonFiniteError {
   DivergedError(const std::string& what, Index step, const TrainOptions& options, Index updates);
 };
 
-/// A model in training: its weights, what its optimizer remembers, and the characters that its
-/// tokens stand for, and documents of its text.
-struct Learner {
-  std::unique_ptr<LanguageModel> model;
+/// A model in training: what a checkpoint has of it, and what its optimizer remembers.
+struct Learner : Checkpoint {
   std::unique_ptr<Optimizer> optimizer;
-  Vocabulary vocabulary;
-  Documents documents = Documents::one;
 };
 
 /// Results of one step.

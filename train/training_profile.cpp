@@ -56,7 +56,6 @@ double seconds_per_step(const TrainingProfile& profile) {
 }
 
 std::vector<Column<Row>> columns(const TrainingProfile& profile) {
-  using Json = nlohmann::ordered_json;
   std::vector<Column<Row>> all = {
       {"per step", "part", {}, [](const Row& row) { return Json(row.part); }, true, 16}};
   const auto add = [&](const char* heading, const char* key, int decimals, std::size_t width,

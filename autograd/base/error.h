@@ -81,4 +81,15 @@ class DataError : public Error {
   using Error::Error;
 };
 
+/// What `body` returns; its errors of type Caught become Thrown, after the name of what they are
+/// about: "run.json: ...".
+template <class Thrown, class Caught = Thrown, class Body>
+auto named_error(const std::string& name, const Body& body) {
+  try {
+    return body();
+  } catch (const Caught& error) {
+    throw Thrown("{}: {}", name, error.what());
+  }
+}
+
 }  // namespace headcount

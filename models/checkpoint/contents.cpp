@@ -96,11 +96,8 @@ Checkpoint read_checkpoint(const ReadFile& read, std::span<const std::string> we
     throw DataError("{}: 'vocab_size' is {}, but tokenizer.json has {} tokens", config,
                     named.vocabulary, checkpoint.vocabulary.size());
   }
-  try {
-    checkpoint.model = std::make_unique<LanguageModel>(named.model, named.vocabulary);
-  } catch (const ShapeError& error) {
-    throw DataError("{}: {}", config, error.what());
-  }
+  checkpoint.model = named_error<DataError, ShapeError>(
+      config, [&] { return std::make_unique<LanguageModel>(named.model, named.vocabulary); });
   Safetensors all;
   for (const std::string& name : weights) all.add(read(name), folder + name);
   read_weights(all, checkpoint.model->parameters(), allowed);

@@ -115,11 +115,9 @@ void read_keys(const nlohmann::json& json, const Family& family, Given& model) {
     if (key.required && !json.contains(key.key)) throw DataError("'{}' is missing", key.key);
     const nlohmann::json value = json.value(key.key, nlohmann::json());
     if (value.is_null()) continue;
-    try {
+    named_error<DataError, SettingError>(quoted(key.key), [&] {
       model.put(key.setting, value.is_boolean() ? nlohmann::json(value ? "on" : "off") : value);
-    } catch (const SettingError& error) {
-      throw DataError("'{}': {}", key.key, error.what());
-    }
+    });
   }
 }
 

@@ -188,17 +188,9 @@ const std::vector<std::string>& Configuration::names_of(const std::string& key) 
 }
 
 const Json* Configuration::find(const std::string& key) const {
-  const std::vector<std::string>& names = names_of(key);
-  bool is_null = false;
-  for (const std::string& name : names) {
-    const Json* const value = at_path(name);
-    if (value == nullptr) continue;
-    if (!value->is_null()) return value;
-    is_null = true;
-  }
-  if (is_null) return nullptr;
+  if (const Json* const value = at_path(name_of(key))) return value->is_null() ? nullptr : value;
   const Json& defaults = rules_->at("defaults");
-  for (const std::string& name : names) {
+  for (const std::string& name : names_of(key)) {
     const auto found = defaults.find(name);
     if (found == defaults.end() || found->is_null()) continue;
     if (says_something(*found))
@@ -209,13 +201,13 @@ const Json* Configuration::find(const std::string& key) const {
 }
 
 std::string Configuration::name_of(const std::string& key) const {
-  const auto given = [this](const std::string& name) {
+  std::string named = key;  // by a null, unless another name has a value
+  for (const std::string& name : names_of(key)) {
     const Json* const value = at_path(name);
-    return value != nullptr && !value->is_null();
-  };
-  const std::vector<std::string>& names = names_of(key);
-  const auto found = std::ranges::find_if(names, given);
-  return found == names.end() ? key : *found;
+    if (value != nullptr && !value->is_null()) return name;
+    if (value != nullptr && at_path(named) == nullptr) named = name;
+  }
+  return named;
 }
 
 bool Configuration::gives(const std::string& key) const {
@@ -227,7 +219,8 @@ Index Configuration::whole(const std::string& key, std::optional<Index> otherwis
   const Json* value = find(key);
   if (value == nullptr) {
     if (otherwise) return *otherwise;
-    if (at_path(key) != nullptr) throw DataError("'{}' is null; it must be a whole number", key);
+    const std::string name = name_of(key);
+    if (at_path(name) != nullptr) throw DataError("'{}' is null; it must be a whole number", name);
     throw DataError("the configuration has no '{}', and its type has no default for it", key);
   }
   if (value->is_array() && layer_ >= 0) {
@@ -299,7 +292,10 @@ void Configuration::refuse_unread_keys() const {
 }
 
 void Configuration::refuse_unread_sizes(Index kv_heads, Index width) const {
-  for (const Json& key : model_type_table("names_of_kv_heads")) refuse_unread(key, kv_heads);
+  const std::string heads = "num_key_value_heads";
+  refuse_unread(heads, kv_heads);
+  for (const Json& key : model_type_table("other_names_of_keys").at(heads))
+    refuse_unread(key, kv_heads);
   for (const Json& key : model_type_table("names_of_head_widths")) refuse_unread(key, width);
 }
 

@@ -126,7 +126,7 @@ TEST(EvaluationOfAText, IsOfEachPredictionOnce) {
     }
     EXPECT_EQ(evaluation.answers_by_direction, in_directions);
     EXPECT_EQ(in_directions.size(), 2u);
-    EXPECT_DOUBLE_EQ(least_answer_accuracy(evaluation).value(), least);
+    EXPECT_DOUBLE_EQ(evaluation.least_answer_accuracy().value(), least);
     ASSERT_EQ(evaluation.loss_by_position.size(), by_position.size());
     auto range = by_position.begin();
     for (const LossAt& at : evaluation.loss_by_position) {

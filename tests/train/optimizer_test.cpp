@@ -22,7 +22,7 @@ namespace {
 
 TEST(AdamW, HasTheNumbersOfItsSettings) {
   const Given given(optimizer_settings(), {{"beta1", 0.5}, {"weight-decay", 0}});
-  const auto settings = read_adamw(resolve_optimizer(given).settings);
+  const auto settings = read<AdamWSettings>(resolve_optimizer(given).settings);
   EXPECT_EQ(settings.beta1, 0.5);
   EXPECT_EQ(settings.beta2, AdamWSettings().beta2);
   EXPECT_EQ(settings.weight_decay, 0);

@@ -16,8 +16,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 SettingList ask_settings() {
   return settings_in(Scope::sampling, {{"questions", "number of questions of the model's text",
                                         WholeRange{1, 1000}, 5},

@@ -15,8 +15,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::array<const char*, 5> kShades = {"·", "░", "▒", "▓", "█"};
 constexpr std::array<double, 5> kLeast = {0, 0.03, 0.1, 0.3, 0.6};  // weight of each shade
 

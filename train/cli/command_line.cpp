@@ -52,22 +52,31 @@ void CommandLine::refuse_beside(const std::string& other, const std::vector<std:
   }
 }
 
-void refuse_unread(const CommandLine& line, const SettingList& settings, const WhyUnread& why) {
+void refuse_unread(const CommandLine& line, const SettingList& settings,
+                   const std::vector<nlohmann::ordered_json>& models,
+                   const std::function<std::string(const Setting&)>& chosen) {
   for (const auto& [name, text] : line.given) {
     const Setting* const setting = find_setting(settings, name);
-    const std::string reason = setting == nullptr ? "" : why(*setting, text);
-    if (!reason.empty()) throw UsageError("--{} {}", name, reason);
+    if (setting == nullptr || name == "attention") continue;
+    const nlohmann::json value = setting->value(text);
+    const auto has = [&](const auto& model) { return model.contains(setting->name); };
+    const auto heeds = [&](const auto& model) {
+      return has(model) && model[setting->name] == value;
+    };
+    const bool known = std::ranges::any_of(models, has);
+    const bool left_out = !known && setting->traits.quiet && value == setting->standard.value;
+    if (left_out || std::ranges::any_of(models, heeds)) continue;
+    std::string by = chosen(*setting);
+    if (known) {
+      for (const std::string flag : {"match", "sweep"})
+        if (line.has(flag)) by += " or --" + flag;
+      throw UsageError("--{} {} changes nothing: {} sets another {}; leave it out", name, text, by,
+                       name);
+    }
+    const std::string why = as_flags(setting->silenced_by(models.front()));
+    if (!setting->for_all) by += " (it is for " + joined(setting->only_for()) + ")";
+    throw UsageError("--{} {}", name, why.empty() ? "has no effect with " + by : why);
   }
-}
-
-std::string changes_nothing(const std::string& name, const std::string& text,
-                            const std::string& by) {
-  return text + " changes nothing: " + by + " sets another " + name + "; leave it out";
-}
-
-std::string no_effect(const Setting& setting, const std::string& chosen) {
-  return "has no effect with " + chosen +
-         (setting.for_all ? "" : " (it is for " + joined(setting.only_for()) + ")");
 }
 
 void tell(std::string_view note) {
@@ -345,19 +354,11 @@ int print_result(Format format, const nlohmann::ordered_json& result,
 }
 
 void put_flags(const CommandLine& line, Given& given) {
-  const auto is_other = [&](const std::string& name) {
-    return name != "attention" && find_setting(given.known(), name) != nullptr;
-  };
-  for (const auto& [name, text] : line.given) {
-    if (is_other(name)) given.put(name, text);
-  }
-  const std::string* const attention = line.find("attention");
-  if (attention == nullptr || find_setting(given.known(), "attention") == nullptr) return;
-  const nlohmann::ordered_json before = given.values();
-  given.put("attention", *attention);
-  for (const auto& [name, text] : line.given) {
-    if (is_other(name) && given.values()[name] != before[name])
-      throw UsageError("--{} {}", name, changes_nothing(name, text, "--attention " + *attention));
+  for (const bool attention : {false, true}) {  // whose text sets others, too: last
+    for (const auto& [name, text] : line.given) {
+      if ((name == "attention") == attention && find_setting(given.known(), name) != nullptr)
+        given.put(name, text);
+    }
   }
 }
 

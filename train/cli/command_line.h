@@ -56,15 +56,12 @@ struct CommandLine {
                      const std::string& why) const;
 };
 
-/// Says why a setting has no effect, after its flag, or is empty if it has one.
-using WhyUnread = std::function<std::string(const Setting& setting, const std::string& text)>;
-/// Throws UsageError for the first of `settings` that was given as a flag and has no effect.
-void refuse_unread(const CommandLine& line, const SettingList& settings, const WhyUnread& why);
-/// The reason that `by` ("--attention mla") sets it to another value than `text`.
-std::string changes_nothing(const std::string& name, const std::string& text,
-                            const std::string& by);
-/// The reason that others have it than what `chosen` ("--attention mla") names.
-std::string no_effect(const Setting& setting, const std::string& chosen);
+/// Throws UsageError for the first of `settings`, without `attention`, that was given as a flag and
+/// that none of `models`, lists of settings that have an effect, has with this value. `chosen`
+/// names what sets it to another value or does not have it: "--attention mla".
+void refuse_unread(const CommandLine& line, const SettingList& settings,
+                   const std::vector<nlohmann::ordered_json>& models,
+                   const std::function<std::string(const Setting&)>& chosen);
 
 /// Calls `body`, which reads the file or folder that `flag` names. Messages of its DataErrors then
 /// begin with the flag, unless they begin with a setting.
@@ -144,9 +141,9 @@ Setting threads_setting();
 /// the command throw.
 int run_command(const Command& command, const std::vector<std::string>& arguments, Ranks& ranks);
 
-/// Copies into `given` the flags that it knows as settings; they replace its values. Throws
-/// SettingError for a bad value, and UsageError for a flag whose setting the text of --attention
-/// sets to another value, as gqa2 does with --kv-heads.
+/// Copies into `given` the flags that it knows as settings; they replace its values. What the text
+/// of --attention sets, as gqa2 does with --kv-heads, replaces other flags. Throws SettingError for
+/// a bad value.
 void put_flags(const CommandLine& line, Given& given);
 /// Values of the command's settings that were given as flags.
 Given flags_given(const Call& call);

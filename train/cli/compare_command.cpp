@@ -28,12 +28,9 @@ namespace fs = std::filesystem;
 // Parses a list of attentions, or of controls; an error names the setting.
 template <bool kControls>
 std::string checked_attentions(std::string_view list) {
-  try {
-    parse_attention_specs(list);
-    return std::string(list);
-  } catch (const SettingError& error) {
-    throw SettingError("`{}`: {}", kControls ? "control" : "attention", error.what());
-  }
+  named_error<SettingError>(kControls ? "`control`" : "`attention`",
+                            [&] { return parse_attention_specs(list); });
+  return std::string(list);
 }
 
 // Settings of caches, of which two take lists here.

@@ -21,7 +21,6 @@ namespace headcount {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 SettingList convert_settings() {
   SettingList all;
@@ -123,10 +122,8 @@ int convert_command(const Call& call) {
   put_flags(line, wanted);
   const std::unique_ptr<LanguageModel> model = convert(*run.model, wanted);
   const ModelPlan& to = model->plan();
-  refuse_unread(line, model_settings(), [&](const Setting& setting, const std::string&) {
-    return to->settings.contains(setting.name) ? ""
-                                               : no_effect(setting, "--attention " + to->attention);
-  });
+  refuse_unread(line, model_settings(), {to->settings},
+                [&](const Setting&) { return "--attention " + line.get("attention"); });
   refuse_idle_words(*line.find("attention"), *to);
 
   Json result = {{"from", side(*run.model, text)}, {"to", side(*model, text)}};

@@ -92,6 +92,7 @@ CostTable of_settings(const Call& call) {
   own.put("context", table.costs_at);
   const std::string attention_of_run = own.text("attention");
   std::vector<std::string> left_out, attentions = attentions_of(call.line);
+  std::vector<nlohmann::ordered_json> models;
   const bool all = attentions.empty();
   for (const AttentionKind* kind : attention_kinds()) {
     const std::vector<LayerSpec> cycle = parse_attention_spec(attention_of_run).cycle;
@@ -110,12 +111,17 @@ CostTable of_settings(const Call& call) {
     put_flags(line, given);
     line.given.pop_back();
     try {
-      add_rows(table, cost_rows(resolve_model(given), attention, table.costs_at));
+      const ModelPlan model = resolve_model(given);
+      models.push_back(model->settings);
+      add_rows(table, cost_rows(model, attention, table.costs_at));
     } catch (const Error& error) {
       if (!all) throw;
       left_out.push_back(attention + ": " + error.what());
     }
   }
+  if (!all)
+    refuse_unread(line, model_settings(), models,
+                  [&](const Setting&) { return "--attention " + call.line.get("attention"); });
   if (table.rows.empty()) throw ShapeError("{}", left_out.front());
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   return table;
@@ -130,11 +136,8 @@ CostTable of_config(const CommandLine& line) {
     throw UsageError("--cache-levels has no effect with --config: all levels take the same bytes");
   const ModelFile file = named_by("config", [&] { return read_model_file(line.get("config")); });
   ModelCache own = named_by("config", [&] {
-    try {
-      return read_config_cache(file.config, line.get("as"));
-    } catch (const DataError& error) {
-      throw DataError("{}: {}", file.name, error.what());
-    }
+    return named_error<DataError>(file.name,
+                                  [&] { return read_config_cache(file.config, line.get("as")); });
   });
   const std::string name = file.source.empty() ? own.type : file.name;
   CostTable table = table_of(line, CacheType::bf16, own.context);

@@ -32,12 +32,10 @@ const BuiltInCorpus& corpus_named(const std::string& name) {
 int data_command(const Call& call) {
   const BuiltInCorpus& corpus = corpus_named(call.line.get("data"));
   const Given given = flags_given(call);
-  refuse_unread(call.line, call.settings, [&](const Setting& setting, const std::string&) {
-    return setting.is_for(corpus.name)
-               ? ""
-               : "has no effect on " + std::string(corpus.name) + "; leave it out";
-  });
-  const StoryGrammar write = corpus.writer(given.of(corpus_settings(), corpus.name));
+  const Given own = given.of(corpus_settings(), corpus.name);
+  refuse_unread(call.line, corpus_settings(), {own.values_of(corpus.settings())},
+                [&](const Setting&) { return std::string(corpus.name); });
+  const StoryGrammar write = corpus.writer(own);
   constexpr std::uint64_t kFew = 3;  // stories
   const Index wanted = given.has("tokens") ? given.whole("tokens") : 0;
   RandomKey key{.seed = given.get("seed").get<std::uint64_t>(),

@@ -112,14 +112,12 @@ Corpus load_file(const std::string& path, const LoadedRun& run, Index characters
   Corpus corpus;
   std::vector<std::int32_t>& tokens = corpus.validation.tokens;
   corpus.documents = run.documents;
-  try {
+  named_error<DataError>("--data " + path, [&] {
     Characters text = characters_of(read_file(path), path, run);
     tell(newlines_note(path, text.foreign, reads_unix_newlines(run)));
     corpus.validation = text_part(std::move(text), corpus.documents, path);
     run.vocabulary.encode(tokens);
-  } catch (const DataError& error) {
-    throw DataError("--data {}: {}", path, error.what());
-  }
+  });
   const bool limited = characters > 0 && characters < std::ssize(tokens);
   if (limited) corpus.validation = corpus.validation.first(characters);
   corpus.name = name_of(path, limited, tokens.size());

@@ -103,15 +103,15 @@ int sample_command(const Call& call) {
   GenerationOptions options = read_generation_options(given);
   const LoadedRun run = load_named_run(call);
   const ModelPlan& plan = run.model->plan();
-  refuse_unread(line, call.settings, [&](const Setting& setting, const std::string&) {
-    const bool of_cache = setting.name.starts_with("cache-") || !setting.for_all;
-    if (!options.cache && of_cache)
-      return std::string("has no effect with --cache off; leave one of the two out");
-    const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };
-    if (std::ranges::any_of(plan->cycle, is_its)) return std::string();
-    return "does not apply to " + line.get("from") + ", whose attention is " + plan->word +
-           "; leave it out";
-  });
+  for (const auto& [name, text] : line.given) {
+    const bool is_form = find_setting(form_settings(), name) != nullptr;
+    if (!options.cache && (is_form || name.starts_with("cache-")))
+      throw UsageError("--{} has no effect with --cache off; leave one of the two out", name);
+    const auto is_its = [&](const AttentionPlan& a) { return a.kind().name == name; };
+    if (is_form && std::ranges::none_of(plan->cycle, is_its))
+      throw UsageError("--{} does not apply to {}, whose attention is {}; leave it out", name,
+                       line.get("from"), plan->word);
+  }
   const TextFrame frame = text_frame(run.options, run.documents, run.vocabulary);
   const std::string begun = line.has("prompt") ? line.get("prompt") : frame.opening;
   std::vector<std::int32_t> prompt = frame.prompt;

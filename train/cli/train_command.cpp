@@ -30,8 +30,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr double kSampleTemperature = 0.8;
 
 SettingList train_settings() {
@@ -146,7 +144,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
           ? resumed_learner(options, run, corpus.vocabulary)
           : std::pair(named_by("init", [&] { return initial_learner(options, corpus.vocabulary); }),
                       TrainingState{});
-  if (options.steps > steps_before && state.position().stopped(options)) {
+  if (options.steps > steps_before && state.stopped(options)) {
     throw UsageError("--steps {}: --stop-after has ended the run in {} at step {}; begin a new run",
                      options.steps, run, state.step);
   }

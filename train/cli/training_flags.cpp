@@ -51,16 +51,13 @@ Given read_config(const CommandLine& line, const SettingList& known,
   Given config(known);
   if (!line.has("config")) return config;
   const std::string path = line.get("config");
-  try {
+  return named_error<DataError, Error>("--config " + path, [&] {
     // A run.json has more than settings.
     const nlohmann::json file = parse_json(read_file(path));
     config.put(recorded_settings(file.is_object() ? file.value("settings", file) : file));
-    if (config.has("attention") && is_another(config.text("attention")))
-      return for_another_attention(config);
-  } catch (const Error& error) {
-    throw DataError("--config {}: {}", path, error.what());
-  }
-  return config;
+    const bool another = config.has("attention") && is_another(config.text("attention"));
+    return another ? for_another_attention(config) : config;
+  });
 }
 
 }  // namespace
@@ -156,23 +153,19 @@ TrainOptions resumed_options(const CommandLine& line) {
 
 namespace {
 
-// Attentions of `runs` with commas between them: "mha,gqa2".
-std::string attentions(const std::vector<TrainOptions>& runs) {
-  std::string text = runs.front().model->attention;
-  for (std::size_t i = 1; i < runs.size(); ++i) {
-    const std::string next = runs[i].model->attention;
-    if (next != runs[i - 1].model->attention) text += "," + next;
-  }
-  return text;
-}
-
 // What gives `setting` another value than a flag, or no effect, in all of `runs`.
 std::string chosen_by(const Setting& setting, const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
   if (setting.traits.scope == Scope::data) return "--data " + first.data;
-  if (setting.traits.scope == Scope::optimizer)
+  if (setting.traits.scope == Scope::optimizer && !setting.for_all)
     return "--optimizer " + std::string(first.optimizer.kind->name);
-  return "--attention " + attentions(runs);
+  std::string attentions, last;  // of a sweep's values, each once
+  for (const TrainOptions& run : runs) {
+    if (run.model->attention != last)
+      attentions += (last.empty() ? "" : ",") + run.model->attention;
+    last = run.model->attention;
+  }
+  return "--attention " + attentions;
 }
 
 // Returns true if all that `setting` can do in `layer` is to rotate.
@@ -186,70 +179,52 @@ bool only_rotates(const Setting& setting, const AttentionPlan& layer) {
   return where && where->setting == "positions";
 }
 
-// Says why `setting`, which `layer` has, has no effect there; empty if it has one.
-std::string why_idle(const Setting& setting, const AttentionPlan& layer) {
-  if (!layer.rotary && only_rotates(setting, layer)) {
-    return layer.kind().rotates
-               ? "rotates nothing with `positions` " + setting_text(layer.values()["positions"])
-               : "rotates nothing: " + std::string(layer.kind().name) + " has no rotary positions";
-  }
-  if (setting.name == "head-dim" && layer.rotary && layer.head_dim == 1 &&
-      layer.values().value("rope-dim", Index{2}) == 0)
-    return "leaves `positions` rope no pair of dimensions to rotate";
-  return setting.silenced_by(layer.values());
-}
-
-// Says why `setting` has no effect in any layer of `runs` that has it; empty if it has one.
-std::string why_idle(const Setting& setting, const std::vector<TrainOptions>& runs) {
+// Throws UsageError for a value of `setting`, named by its flag and the rest of `what`, that has no
+// effect in any of `layers` that have the setting.
+void refuse_idle(const Setting& setting, const std::string& what,
+                 const std::vector<const AttentionPlan*>& layers) {
   std::string why;
-  for (const TrainOptions& run : runs) {
-    for (const AttentionPlan& layer : run.model->cycle) {
-      if (!layer.values().contains(setting.name)) continue;
-      why = why_idle(setting, layer);
-      if (why.empty()) return "";
+  for (const AttentionPlan* const layer : layers) {
+    const auto& values = layer->values();
+    if (!values.contains(setting.name)) continue;
+    if (!layer->rotary && only_rotates(setting, *layer)) {
+      why =
+          layer->kind().rotates
+              ? "rotates nothing with `positions` " + setting_text(values["positions"])
+              : "rotates nothing: " + std::string(layer->kind().name) + " has no rotary positions";
+    } else if (setting.name == "head-dim" && layer->rotary && layer->head_dim == 1 &&
+               values.value("rope-dim", Index{2}) == 0) {
+      why = "leaves `positions` rope no pair of dimensions to rotate";
+    } else {
+      why = setting.silenced_by(values);
     }
+    if (why.empty()) return;
   }
-  return why;
+  if (!why.empty()) throw UsageError("--{} {} {}; leave it out", setting.name, what, as_flags(why));
 }
 
 }  // namespace
 
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs) {
   std::vector<nlohmann::ordered_json> all;
-  for (const TrainOptions& run : runs) all.push_back(to_json(run));
-  refuse_unread(line, training_settings(), [&](const Setting& setting, const std::string& text) {
-    // A comparison takes a list of attentions, and each run has one of them.
-    if (setting.name == "attention") return std::string();
-    if (const std::string why = why_idle(setting, runs); !why.empty())
-      return text + " " + as_flags(why) + "; leave it out";
-    const nlohmann::ordered_json value = setting.value(text);
-    const auto has = [&](const auto& run) { return run.contains(setting.name); };
-    const bool known = std::ranges::any_of(all, has);
-    const bool heeded = std::ranges::any_of(
-        all, [&](const auto& run) { return has(run) && run[setting.name] == value; });
-    const bool left_out = setting.traits.quiet && nlohmann::json(value) == setting.standard.value;
-    if (heeded || (left_out && !known)) return std::string();
-    if (known) {
-      std::string by = "--attention " + attentions(runs);
-      if (line.has("match")) by += " or --match";
-      if (line.has("sweep")) by += " or --sweep";
-      return changes_nothing(setting.name, text, by);
-    }
-    const std::string why = setting.silenced_by(all.front());
-    return why.empty() ? no_effect(setting, chosen_by(setting, runs)) : as_flags(why);
-  });
+  std::vector<const AttentionPlan*> layers;
+  for (const TrainOptions& run : runs) {
+    all.push_back(to_json(run));
+    for (const AttentionPlan& layer : run.model->cycle) layers.push_back(&layer);
+  }
+  for (const auto& [name, text] : line.given)
+    if (const Setting* const setting = find_setting(training_settings(), name))
+      refuse_idle(*setting, text, layers);
+  refuse_unread(line, training_settings(), all,
+                [&](const Setting& setting) { return chosen_by(setting, runs); });
 }
 
 void refuse_idle_words(const std::string& spec, const ResolvedModel& model) {
   const std::vector<LayerSpec> words = parse_attention_spec(spec).cycle;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    for (const auto& [name, value] : words[i].settings.items()) {
-      const Setting& setting = *find_setting(attention_settings(), name);
-      const std::string why = why_idle(setting, model.cycle[i]);
-      if (!why.empty())
-        throw UsageError("--{} {} in {} {}; leave it out", name, setting_text(value), spec,
-                         as_flags(why));
-    }
+    for (const auto& [name, value] : words[i].settings.items())
+      refuse_idle(*find_setting(attention_settings(), name), setting_text(value) + " in " + spec,
+                  {&model.cycle[i]});
   }
 }
 

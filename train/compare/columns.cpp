@@ -12,78 +12,65 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Variant = const VariantResult&;
 using Value = std::function<Json(Variant)>;
 using Text = std::function<std::string(Variant)>;
 
-/// Collects columns.
-class Columns {
- public:
-  /// A column that attentions without a finished run have, too.
-  void always(const std::string& heading, std::string key, Value value, int decimals = 0,
-              bool words = false) {
-    all_.push_back({heading, std::move(key), {}, std::move(value), words, 0, decimals});
-  }
-  /// A figure of finished runs: a dash and null where there is none.
-  void measured(const std::string& heading, std::string key, const Value& value, int decimals = 0,
-                const Text& text = {}) {
-    const auto figure = [=](Variant v) { return v.runs.empty() ? Json() : value(v); };
-    all_.push_back({heading, std::move(key), {}, figure, false, 0, decimals});
-    if (text) all_.back().text = [=](Variant v) { return figure(v).is_null() ? "-" : text(v); };
-  }
-  /// The columns `name`_mean, which has the text of both, and `name`_ci95. `get` returns null if
-  /// there is no estimate.
-  void estimate(const std::string& heading, const std::string& name,
-                const std::function<const Estimate*(Variant)>& get,
-                const std::function<std::string(const Estimate&)>& text) {
-    measured(
-        heading, name + "_mean", [=](Variant v) { return get(v) ? Json(get(v)->mean) : Json(); }, 0,
-        [=](Variant v) { return text(*get(v)); });
-    measured({}, name + "_ci95",
-             [=](Variant v) { return get(v) ? or_null(get(v)->half_width) : Json(); });
-  }
-  /// A column whose text does not follow from its value.
-  void add(const std::string& heading, std::string key, Text text, Value value,
-           bool words = false) {
-    all_.push_back({heading, std::move(key), std::move(text), std::move(value), words});
-  }
-  std::vector<Column<VariantResult>> take() { return std::move(all_); }
+using Columns = std::vector<Column<VariantResult>>;
 
- private:
-  std::vector<Column<VariantResult>> all_;
-};
+// Adds a figure of finished runs: a dash and null where there is none.
+void measured(Columns& all, const std::string& heading, std::string key, const Value& value,
+              int decimals = 0, const Text& text = {}) {
+  const auto figure = [=](Variant v) { return v.runs.empty() ? Json() : value(v); };
+  all.push_back({heading, std::move(key), {}, figure, false, 0, decimals});
+  if (text) all.back().text = [=](Variant v) { return figure(v).is_null() ? "-" : text(v); };
+}
+
+// Adds the columns `name`_mean, which has the text of both, and `name`_ci95. `get` returns null if
+// there is no estimate.
+void estimated(Columns& all, const std::string& heading, const std::string& name,
+               const std::function<const Estimate*(Variant)>& get,
+               const std::function<std::string(const Estimate&)>& text) {
+  measured(
+      all, heading, name + "_mean", [=](Variant v) { return get(v) ? Json(get(v)->mean) : Json(); },
+      0, [=](Variant v) { return text(*get(v)); });
+  measured(all, {}, name + "_ci95",
+           [=](Variant v) { return get(v) ? or_null(get(v)->half_width) : Json(); });
+}
 
 const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nullptr; }
 
 // Columns of sizes, which are known before any run, and of how the runs ended.
 void add_sizes(Columns& columns, const ComparisonResult& result) {
-  columns.add(
-      "attention", "spec", [](Variant v) { return v.label(); }, [](Variant v) { return v.spec; },
-      true);
-  columns.always(
-      "adjusted", "adjusted", [](Variant v) { return v.adjusted; }, 0, true);
-  columns.always("seeds", "seeds", [](Variant v) { return v.runs.size(); });
-  columns.always("params", "params", [](Variant v) { return v.parameters; });
-  columns.always(
-      "KV B/token\nat " + std::to_string(result.context), "kv_cache_bytes_per_token",
-      [](Variant v) { return json_number(v.cache_bytes_per_token); }, 1);
+  columns = {{"attention", "spec", [](Variant v) { return v.label(); },
+              [](Variant v) { return v.spec; }, true},
+             {"adjusted", "adjusted", {}, [](Variant v) { return v.adjusted; }, true},
+             {"seeds", "seeds", {}, [](Variant v) { return v.runs.size(); }},
+             {"params", "params", {}, [](Variant v) { return v.parameters; }},
+             {"KV B/token\nat " + std::to_string(result.context),
+              "kv_cache_bytes_per_token",
+              {},
+              [](Variant v) { return json_number(v.cache_bytes_per_token); },
+              false,
+              0,
+              1}};
 }
 
 void add_losses(Columns& columns, const ComparisonResult& result) {
-  columns.estimate(
-      "val loss", "val_loss", [](Variant v) { return &v.loss; },
+  estimated(
+      columns, "val loss", "val_loss", [](Variant v) { return &v.loss; },
       [](const Estimate& e) { return estimate_text(e, 4, 1); });
   if (const auto floor = result.entropy_per_character) {
-    columns.measured(
-        "above floor", "excess_over_entropy", [=](Variant v) { return v.loss.mean - *floor; }, 4);
+    measured(
+        columns, "above floor", "excess_over_entropy",
+        [=](Variant v) { return v.loss.mean - *floor; }, 4);
   }
   const auto answers = [](Variant v) { return pointer(v.answer_accuracy); };
   if (std::ranges::none_of(result.variants, answers)) return;
-  columns.estimate("answers right %", "answer_accuracy", answers,
-                   [](const Estimate& e) { return estimate_text(e, 1, 100); });
+  estimated(columns, "answers right %", "answer_accuracy", answers,
+            [](const Estimate& e) { return estimate_text(e, 1, 100); });
   const auto learned = [&result](Variant v) { return Json(runs_that_learned(v, result)); };
-  columns.measured("learned", "learned", learned, 0, [=](Variant v) {
+  measured(columns, "learned", "learned", learned, 0, [=](Variant v) {
     return cell_text(learned(v), 0) + " of " + cell_text(v.runs.size() + v.diverged.size(), 0);
   });
 }
@@ -109,10 +96,11 @@ void add_steps(Columns& columns) {
     if (!std::isfinite(least)) return "not in " + std::to_string(given);
     return number(median(all)) + " (" + number(least) + " to " + number(most) + ")";
   };
-  columns.add("steps to learn", "steps_to_learn_median", text, [=](Variant v) {
-    const double middle = v.runs.empty() ? kDivergedCost : median(steps(v));
-    return std::isfinite(middle) ? json_number(middle) : Json();
-  });
+  const auto middle = [=](Variant v) {
+    const double median_steps = v.runs.empty() ? kDivergedCost : median(steps(v));
+    return std::isfinite(median_steps) ? json_number(median_steps) : Json();
+  };
+  columns.push_back({"steps to learn", "steps_to_learn_median", text, middle});
 }
 
 // What less cache costs in training: the median over seeds of the steps at which an attention has
@@ -128,8 +116,8 @@ void add_steps_to_reference(Columns& columns, const ComparisonResult& result) {
       all.push_back(steps_to(*run, same->validation_loss).value_or(kDivergedCost));
     return all.empty() ? kDivergedCost : median(all);
   };
-  columns.measured(
-      "steps to " + than.spec + "'s loss", "steps_to_reference_loss_median",
+  measured(
+      columns, "steps to " + than.spec + "'s loss", "steps_to_reference_loss_median",
       [=](Variant v) { return std::isfinite(steps(v)) ? Json(steps(v)) : Json(); }, 0);
 }
 
@@ -153,20 +141,21 @@ std::optional<double> text_half_width(Variant v, const VariantResult& than) {
 // Columns that compare an attention with the reference.
 void add_comparison(Columns& columns, const ComparisonResult& result) {
   const std::string& than = reference(result).spec;
-  columns.estimate(
-      "minus " + than, "paired_difference", [](Variant v) { return pointer(v.difference); },
+  estimated(
+      columns, "minus " + than, "paired_difference",
+      [](Variant v) { return pointer(v.difference); },
       [](const Estimate& e) { return signed_text(e.mean, 4) + half_width_text(e, 4, 1); });
   const auto by_text = [&result](Variant v) { return text_half_width(v, reference(result)); };
   if (std::ranges::any_of(result.variants, [=](Variant v) { return by_text(v).has_value(); }))
-    columns.measured(
-        "+- of text", "paired_difference_text_ci95", [=](Variant v) { return or_null(by_text(v)); },
-        4);
+    measured(
+        columns, "+- of text", "paired_difference_text_ci95",
+        [=](Variant v) { return or_null(by_text(v)); }, 4);
   const bool steps = result.question.metric == Metric::steps;
   const auto median_cost = [](Variant v) {
     return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
   };
   const std::string heading = steps ? "more than " + than + "\nby seed, %" : "points below " + than;
-  columns.measured(heading, "cost_median", median_cost, 0, [=](Variant v) {
+  measured(columns, heading, "cost_median", median_cost, 0, [=](Variant v) {
     const auto number = [&](double value) {
       return std::isfinite(value) ? signed_text(value, steps ? 0 : 1) : std::string("more");
     };
@@ -177,17 +166,17 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
   const auto verdict = [&result](Variant v) {
     return has_verdict(v, result) ? Json(verdict_word(v, result.question.metric)) : Json();
   };
-  columns.always("verdict", "verdict", verdict);
+  columns.push_back({"verdict", "verdict", {}, verdict});
 }
 
 void add_bits_and_speed(Columns& columns, const ComparisonResult& result) {
   if (!result.only_answers) {
-    columns.measured(
-        "bits/char", "bits_per_character",
+    measured(
+        columns, "bits/char", "bits_per_character",
         [](Variant v) { return v.loss.mean / std::numbers::ln2; }, 4);
   }
-  columns.measured("train tok/s", "train_tokens_per_second",
-                   [](Variant v) { return or_null(v.train_tokens_per_second); });
+  measured(columns, "train tok/s", "train_tokens_per_second",
+           [](Variant v) { return or_null(v.train_tokens_per_second); });
 }
 
 }  // namespace
@@ -200,27 +189,23 @@ std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& re
                                           : add_steps_to_reference(columns, result);
   add_comparison(columns, result);
   add_bits_and_speed(columns, result);
-  return columns.take();
+  return columns;
 }
 
 std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result) {
   if (result.variants.empty() || result.variants.front().swept.empty()) return {};
   const bool by_steps = result.question.metric == Metric::steps;
-  Columns columns;
-  columns.always(
-      "attention", "attention", [](Variant v) { return v.spec; }, 0, true);
+  Columns columns = {{"attention", "attention", {}, [](Variant v) { return v.spec; }, true}};
   for (std::size_t i = 0; i < result.variants.front().swept.size(); ++i) {
     const std::string name = swept_setting(result) + " " + result.variants.front().swept[i].value;
-    columns.add(
-        name, name,
-        [i, by_steps](Variant v) {
-          const SweptValue& swept = v.swept.at(i);
-          if (!swept.loss) return std::string("failed");
-          return number_text(*swept.loss, by_steps ? 0 : 4) + (swept.chosen ? " *" : "  ");
-        },
-        [i](Variant v) { return or_null(v.swept.at(i).loss); });
+    const auto text = [i, by_steps](Variant v) {
+      const SweptValue& swept = v.swept.at(i);
+      if (!swept.loss) return std::string("failed");
+      return number_text(*swept.loss, by_steps ? 0 : 4) + (swept.chosen ? " *" : "  ");
+    };
+    columns.push_back({name, name, text, [i](Variant v) { return or_null(v.swept.at(i).loss); }});
   }
-  return columns.take();
+  return columns;
 }
 
 }  // namespace headcount

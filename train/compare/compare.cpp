@@ -98,7 +98,6 @@ ComparisonResult described(const ComparisonPlan& plan) {
     result.evaluated_characters = std::ssize(corpus.validation.tokens);
   result.only_answers = corpus.only_answers;
   result.baselines = corpus.baselines;
-  if (result.baselines) result.answer_chance = result.baselines->best();
   result.baseline_loss = baseline_loss(corpus);
   result.rounded_characters = plan.options.rounded_characters;
   result.passage = passage_json(plan.passage, corpus, plan.options.passage);

@@ -98,17 +98,12 @@ struct RoundedRun {
 
 /// Measurements of one finished training run, one attention and one seed: a row of results.json,
 /// and the result in run.json.
-struct RunResult {
+struct RunResult : EvaluationDetails {
   std::uint64_t seed = 0;
   double validation_loss = 0;  ///< of the validation split, nats per character, or per answer if
                                ///< only answers count
-  std::optional<double> tuning_loss;            ///< loss on the slice that `sweep` chooses by
-  std::optional<double> answer_accuracy;        ///< share of answers (see Story) predicted right
-  std::vector<AnswersAt> answers_by_distance;   ///< accuracy by distance, as in Evaluation
-  std::vector<AnswersIn> answers_by_direction;  ///< accuracy by direction, as there
-  std::vector<LossAt> loss_by_position;         ///< loss by position in the context, as there
-  std::vector<double> loss_by_block;            ///< loss by stretch of the text, as there
-  std::optional<Index> learned_at;              ///< step at which the run had learned and ended
+  std::optional<double> tuning_loss;   ///< loss on the slice that `sweep` chooses by
+  std::optional<Index> learned_at;     ///< step at which the run had learned and ended
   double train_tokens_per_second = 0;  ///< of the steps of its last start; 0 if that had none
   double machine_seconds = 0;          ///< from start to end, divided by the runs side by side
   std::string version, machine;        ///< of that start; in results.json none if the comparison's
@@ -223,8 +218,6 @@ struct ComparisonResult {
   Index rounded_characters = 0;        ///< of them, through rounded caches; 0: all
   bool only_answers = false;           ///< the loss counts the corpus's answers only
   std::optional<Baselines> baselines;  ///< see Corpus
-  /// Share of answers that the best of `baselines` gets right.
-  std::optional<double> answer_chance;
   std::optional<double> baseline_loss;  ///< loss of a baseline that learned nothing: see premises.h
   Index steps = 0;                      ///< of the reference
   Index too_long_warmup = 0;            ///< its warm-up, in steps, if that is longer; 0 otherwise

@@ -131,20 +131,14 @@ double mark(const ComparisonResult& result, const char* setting) {
   return result.config.is_object() ? result.config.value(setting, 0.0) : 0.0;
 }
 
-Index answers_asked(const RunResult& run) {
-  Index asked = 0;
-  for (const AnswersAt& at : run.answers_by_distance) asked += at.asked;
-  return asked;
-}
-
 // Reason why the share of right answers tells nothing, given that `limit`, a share, is the
 // tolerance; empty if it tells something.
 std::string why_no_better(const ComparisonResult& result, double limit,
                           std::span<const RunResult> runs) {
-  const double chance = *result.answer_chance;
+  const double chance = result.baselines->best();
   const double right =
       mean_of(runs, [](const RunResult& run) { return run.answer_accuracy.value_or(0); });
-  const Index asked = answers_asked(runs.front());
+  const Index asked = runs.front().answers_asked();
   // Two standard errors of a guesser's share.
   const double luck =
       asked > 0 ? 2 * std::sqrt(chance * (1 - chance) / static_cast<double>(asked)) : 0;
@@ -177,7 +171,7 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
              remedy(runs, result);
     }
   }
-  if (!answers || !result.answer_chance) return "";
+  if (!answers || !result.baselines) return "";
   const std::string why = why_no_better(result, limit / 100, runs);
   return why.empty() ? "" : who + why;
 }
@@ -212,11 +206,11 @@ std::string why_in_vain(const ComparisonResult& facts) {
   }
   const bool answers = question.metric == Metric::answers, steps = question.metric == Metric::steps;
   const double limit = question.tolerance.value_or(0);
-  if (answers && facts.answer_chance && 100 * *facts.answer_chance + limit >= 100) {
+  if (answers && facts.baselines && 100 * facts.baselines->best() + limit >= 100) {
     return formatted(
         "%.1f %% of the answers are right without a lookup, and the tolerance is %.1f points; no "
         "share is so much higher: lower the tolerance",
-        100 * *facts.answer_chance, limit);
+        100 * facts.baselines->best(), limit);
   }
   if (!answers && !steps && facts.baseline_loss && limit >= *facts.baseline_loss) {
     return baseline_name(facts) +
@@ -324,7 +318,7 @@ Index runs_that_learned(const VariantResult& variant, const ComparisonResult& re
   const bool ended = mark(result, "stop-at-answers") > 0 || mark(result, "stop-at-loss") > 0;
   const double share = share_to_learn(result.data);
   return std::ranges::count_if(variant.runs, [&](const RunResult& run) {
-    return ended ? run.learned_at.has_value() : least_answer_accuracy(run).value_or(0) >= share;
+    return ended ? run.learned_at.has_value() : run.least_answer_accuracy().value_or(0) >= share;
   });
 }
 

@@ -12,8 +12,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr Index kLongest = 400;  // characters of a passage on a page
 
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }

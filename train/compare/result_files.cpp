@@ -146,11 +146,8 @@ namespace {
 // How the run of this record ended, by its result.
 RunStatus finished(const RunPlan& run, const RunRecord& record) {
   RunStatus status{true, RunResult(), "", false};
-  try {
-    read_from(record.result, *status.result);
-  } catch (const Error& error) {
-    throw DataError("{} is damaged: {}", (run.folder / kRecord).string(), error.what());
-  }
+  named_error<DataError, Error>((run.folder / kRecord).string() + " is damaged",
+                                [&] { read_from(record.result, *status.result); });
   status.result->rounded.clear();  // evaluate_rounded adds those that are asked for
   return status;
 }

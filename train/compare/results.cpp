@@ -139,14 +139,14 @@ std::vector<std::string> notes(const ComparisonResult& result) {
 
 namespace {
 
-// Columns of a table for people; those that a newcomer reads, unless `all`.
-std::vector<std::string_view> shown_columns(const ComparisonResult& result, bool all) {
+// Columns of a table for people, in its order; those that a newcomer reads, unless `all`.
+std::vector<Column<VariantResult>> shown_columns(const ComparisonResult& result, bool all) {
   const Metric metric = result.question.metric;
   const bool steps = metric == Metric::steps, losses = !steps && (all || metric == Metric::loss);
   const std::size_t seeds = result.seeds.size();
   const bool seeds_differ =
       std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; });
-  const std::pair<std::string_view, bool> columns[] = {
+  const std::pair<std::string_view, bool> keys[] = {
       {"spec", true},
       {"params", all},
       {"kv_cache_bytes_per_token", true},
@@ -163,10 +163,13 @@ std::vector<std::string_view> shown_columns(const ComparisonResult& result, bool
       {"verdict", true},
       {"bits_per_character", all},
       {"train_tokens_per_second", all}};
-  std::vector<std::string_view> keys;
-  for (const auto& [key, shown] : columns)
-    if (shown) keys.push_back(key);
-  return keys;
+  const auto columns = comparison_columns(result);
+  std::vector<Column<VariantResult>> chosen;
+  for (const auto& [key, shown] : keys)
+    std::ranges::copy_if(
+        columns, std::back_inserter(chosen),
+        [key = key, shown = shown](const auto& column) { return shown && column.key == key; });
+  return chosen;
 }
 
 // Whether a table has all columns: with any width, and as Markdown, which no terminal shows.
@@ -175,16 +178,15 @@ bool has_all(Format format, std::size_t width) { return format != Format::text |
 }  // namespace
 
 std::vector<TextColumn> usual_columns(const ComparisonResult& result) {
-  return worded(selected(comparison_columns(result), shown_columns(result, false)),
-                result.variants);
+  return worded(shown_columns(result, false), result.variants);
 }
 
 std::string results_table(const ComparisonResult& result, Format format, std::size_t width) {
   if (format == Format::json) return comparison_json(result).dump() + "\n";
   if (format == Format::csv) return csv_table(comparison_columns(result), result.variants);
   const bool all = has_all(format, width);
-  std::string text = text_table(selected(comparison_columns(result), shown_columns(result, all)),
-                                result.variants, format, all ? 0 : width, {"cost_median"});
+  std::string text = text_table(shown_columns(result, all), result.variants, format,
+                                all ? 0 : width, {"cost_median"});
   if (format == Format::markdown) text += '\n';
   const auto add = [&](const std::string& line) { text += wrapped(line, all ? 0 : width) + '\n'; };
   for (const VariantResult& v : result.variants)

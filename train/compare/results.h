@@ -9,8 +9,8 @@
 
 namespace headcount {
 
-/// All columns that results may have, in the order of results.json; a table for people picks some
-/// by `selected`. An estimate takes two columns, mean and interval, and the first has the text of
+/// All columns that results may have, in the order of results.json; a table for people has some of
+/// them. An estimate takes two columns, mean and interval, and the first has the text of
 /// both.
 std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result);
 /// One column per value of the sweep with its tuning loss; the chosen value is marked. Empty

@@ -11,8 +11,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json verdict_json(const ComparisonResult& result) {
   Question question = result.question;
   question.reference = reference(result).spec;
@@ -48,7 +46,6 @@ ComparisonResult comparison_of(const Json& json) {
   ComparisonResult result;
   read_from(json, result);
   result.question = read_question(json.at("verdict"));
-  if (result.baselines) result.answer_chance = result.baselines->best();
   if (std::ranges::find(result.variants, result.question.reference, &VariantResult::spec) ==
       result.variants.end())
     throw DataError("its reference is none of its attentions");

@@ -139,11 +139,7 @@ RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::js
   read_curve(run, result);
   result.learned_at = outcome.learned_at;
   result.validation_loss = outcome.validation.loss;
-  result.answer_accuracy = outcome.validation.answer_accuracy;
-  result.answers_by_distance = outcome.validation.answers_by_distance;
-  result.answers_by_direction = outcome.validation.answers_by_direction;
-  result.loss_by_position = outcome.validation.loss_by_position;
-  result.loss_by_block = outcome.validation.loss_by_block;
+  static_cast<EvaluationDetails&>(result) = outcome.validation;
   if (!corpus.tuning.tokens.empty()) {
     result.tuning_loss =
         evaluate(*learner.model, corpus.tuning.tokens, {.marks = corpus.marks(corpus.tuning)}).loss;

@@ -204,13 +204,8 @@ Sweep Sweep::parse(std::string_view text) {
   }
   std::vector<nlohmann::json> values;
   for (const std::string_view value : split_text(text.substr(equals + 1), ',')) {
-    const nlohmann::json number = [&] {
-      try {
-        return setting->value(value);
-      } catch (const SettingError& error) {
-        throw SettingError("`sweep`: {}", error.what());
-      }
-    }();
+    const nlohmann::json number =
+        named_error<SettingError>("`sweep`", [&] { return setting->value(value); });
     const auto same = std::ranges::find(values, number);
     if (same != values.end()) {
       throw SettingError("`sweep` {} has one value twice: {} and {}", name,

@@ -42,7 +42,7 @@ class RunFolder : public TrainingLog {
   /// Note on lines that metrics.jsonl lacks before the newest checkpoint; empty if it lacks none.
   const std::string& lost_metrics() const { return lost_metrics_; }
 
-  Position position() const override { return state_.position(); }
+  Position position() const override { return state_; }
 
   /// Appends one line to metrics.jsonl. Nothing in it depends on the clock, so that equal runs have
   /// equal metrics. Throws WriteError.

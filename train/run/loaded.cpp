@@ -21,11 +21,9 @@ TrainOptions read_run_options(const std::string& folder) {
   if (!is_there(path))
     throw DataError("'{}' is no run folder: it has no {}; check the path", folder, kRecord);
   const RunRecord record = read_run_record(folder);
-  try {
+  return named_error<DataError, Error>(path.string(), [&] {
     return resolve_training(Given(training_settings(), recorded_settings(record.settings)));
-  } catch (const Error& error) {
-    throw DataError("{}: {}", path.string(), error.what());
-  }
+  });
 }
 
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder,
@@ -115,15 +113,11 @@ std::filesystem::path require_checkpoint(const std::string& path) {
 }
 
 LoadedRun load_run(const std::string& path, bool best, NonFinite allowed) {
-  LoadedRun run;
   const std::filesystem::path folder = require_checkpoint(path);
   const auto load = [&](const std::filesystem::path& from) {
     return load_checkpoint(from, allowed);
   };
-  Checkpoint checkpoint = best ? load(best_checkpoint(path)) : load_newest(path, load);
-  run.model = std::move(checkpoint.model);
-  run.vocabulary = std::move(checkpoint.vocabulary);
-  run.documents = checkpoint.documents;
+  LoadedRun run{best ? load(best_checkpoint(path)) : load_newest(path, load), std::nullopt};
   if (folder == std::filesystem::path(path)) return run;
   run.options = read_run_options(path);
   run.documents = run.options->corpus.documents;  // checkpoints of earlier versions lack them
@@ -194,8 +188,8 @@ Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& 
     read.model = std::make_unique<LanguageModel>(options.model, *read.model);
   }
   auto optimizer = options.optimizer.make(read.model->parameters());
-  return {std::move(read.model), std::move(optimizer), std::move(read.vocabulary),
-          options.corpus.documents};
+  read.documents = options.corpus.documents;
+  return {std::move(read), std::move(optimizer)};
 }
 
 }  // namespace
@@ -206,7 +200,7 @@ Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabular
   auto model = std::make_unique<LanguageModel>(options.model, vocabulary.size());
   model->initialize(options.seed);
   auto optimizer = options.optimizer.make(model->parameters());
-  return {std::move(model), std::move(optimizer), vocabulary, options.corpus.documents};
+  return {{std::move(model), vocabulary, options.corpus.documents}, std::move(optimizer)};
 }
 
 std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
@@ -217,7 +211,7 @@ std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
     Learner learner = learner_at(checkpoint, options, UseOfWeights::resumed);
     const Index step =
         read_training_state(checkpoint, learner.model->parameters(), *learner.optimizer);
-    return std::pair(std::move(learner), TrainingState{step});
+    return std::pair(std::move(learner), TrainingState{{step}});
   };
   auto newest = load_newest(folder, load);
   TrainingState& state = newest.second;

@@ -15,12 +15,8 @@
 
 namespace headcount {
 
-/// A trained model with its vocabulary, documents of its text and, if it comes from a run folder,
-/// the options of its training.
-struct LoadedRun {
-  std::unique_ptr<LanguageModel> model;
-  Vocabulary vocabulary;
-  Documents documents = Documents::one;
+/// A trained model and, if it comes from a run folder, the options of its training.
+struct LoadedRun : Checkpoint {
   std::optional<TrainOptions> options;
 };
 

@@ -38,12 +38,8 @@ BestEvaluation best_of(std::span<const LoggedStep> steps);
 /// (trainer_state.json), what metrics.jsonl says up to there, and the optimizer's moments
 /// (optimizer.safetensors). Random numbers are functions of seed and step, so a run continues from
 /// here to the same bits.
-struct TrainingState {
-  Index step = 0;          ///< steps done
+struct TrainingState : TrainingLog::Position {
   LoggedStep logged = {};  ///< the last line of metrics.jsonl up to there
-  BestEvaluation best = {};
-
-  TrainingLog::Position position() const { return {step, best}; }
 };
 
 /// Writes trainer_state.json and optimizer.safetensors into `folder`. Throws WriteError, and

@@ -16,8 +16,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Numbers that equal layers keep, with the bytes of each; where rows have scales, rows.
 struct Term {
   std::string kind;            // of the layers

@@ -8,8 +8,6 @@
 
 namespace headcount {
 
-using Json = nlohmann::ordered_json;
-
 Json cache_layers(const ModelCache& cache, const CacheRounding& rounding) {
   Json layers = Json::array();
   for (const CachedLayer& layer : cache.layers) {

@@ -6,6 +6,7 @@
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "train/show/json.h"
 
 /// Structs as JSON: `json_of` writes an object that `read_from` reads back, both by the one list of
 /// fields that a struct has as a static function:

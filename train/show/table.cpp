@@ -139,7 +139,6 @@ std::string csv_field(const nlohmann::ordered_json& value) {
 }
 
 std::string data_table(const nlohmann::ordered_json& rows, Format format) {
-  using Json = nlohmann::ordered_json;
   std::vector<Json> all;
   if (rows.is_array()) {
     all.assign(rows.begin(), rows.end());

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "train/show/json.h"
 
 /// Tables of a command's results: as text for people, as CSV and JSON for programs. A row is an
 /// object of any type; columns say what is shown of it.
@@ -30,18 +31,6 @@ struct Column {
 /// A value as a cell of a table: null as a dash, booleans as yes or no, fractions with this number
 /// of decimals.
 std::string cell_text(const nlohmann::ordered_json& value, int decimals);
-
-/// The `columns` with these keys, in the order of `keys`; keys without a column are passed over.
-template <class Row>
-std::vector<Column<Row>> selected(const std::vector<Column<Row>>& columns,
-                                  const std::vector<std::string_view>& keys) {
-  std::vector<Column<Row>> chosen;
-  for (const std::string_view key : keys) {
-    std::ranges::copy_if(columns, std::back_inserter(chosen),
-                         [&](const Column<Row>& column) { return column.key == key; });
-  }
-  return chosen;
-}
 
 /// A column of a text table, its rows worded.
 struct TextColumn {
@@ -114,10 +103,10 @@ std::string csv_table(const std::vector<Column<Row>>& columns, const std::vector
 /// include.
 template <class Row>
 auto json_rows(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
-  using Json = decltype(columns.front().value(rows.front()));
-  Json all = Json::array();
+  using Value = decltype(columns.front().value(rows.front()));
+  Value all = Value::array();
   for (const Row& row : rows) {
-    Json object = Json::object();
+    Value object = Value::object();
     for (const auto& column : columns) object[column.key] = column.value(row);
     all.push_back(std::move(object));
   }

@@ -17,8 +17,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kNamedInTitle = 6;  // most attentions or runs that a title names
 
 // Text for HTML, inside elements and quoted attributes; bytes that are not UTF-8 become U+FFFD.

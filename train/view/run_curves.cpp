@@ -16,7 +16,6 @@
 namespace headcount {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 namespace {
 

@@ -38,8 +38,8 @@ class RunProgressTest : public testing::Test {
 
   std::optional<double> validation_ = 1;
   TrainOptions options_ = tiny_options();
-  Learner learner_ = {
-      std::make_unique<LanguageModel>(options_.model, kTinyVocabulary), nullptr, {}};
+  Learner learner_ = {{std::make_unique<LanguageModel>(options_.model, kTinyVocabulary), {}},
+                      nullptr};
   Corpus corpus_;
 };
 

@@ -30,7 +30,7 @@ ComparisonResult comparison_of(double loss, std::optional<double> answers = {}) 
                       answers ? Metric::answers : Metric::loss);
   r.steps = 1000;
   r.only_answers = answers.has_value();
-  if (answers) r.answer_chance = 0.25;
+  if (answers) r.baselines = Baselines{.guesser = 0.25};
   return r;
 }
 

@@ -19,8 +19,6 @@
 namespace headcount {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 ComparisonResult result() {
   ComparisonResult r = made_comparison(
       {losing("mha", 4096, {2.0, 2.2, 2.4}), losing("gqa2", 2048, {2.1, 2.3, 2.5}),
@@ -162,7 +160,6 @@ TEST(Learned, IsAColumnWhereATextHasAnswers) {
   ComparisonResult r = result();
   EXPECT_EQ(comparison_table(r).find("learned"), std::string::npos);
   r.baselines = Baselines{.guesser = 0.1, .copier = 0.2, .commonest = 0.25};
-  r.answer_chance = 0.25;
   r.entropy_per_character = 0.05;
   r.variants = {answering("mha", 1, {0.99, 1, 0.98}), answering("gqa2", 1, {0.97, 0.4, 0.96}),
                 answering("mqa", 1, {0.5, 0.55, 0.6})};

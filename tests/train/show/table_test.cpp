@@ -17,7 +17,6 @@ const std::vector<Fruit> kFruits = {
     {"fig", 0.1, true}, {"red \"plum\"", {}, false}, {"", 12, true}};
 
 std::vector<Column<Fruit>> columns() {
-  using Json = nlohmann::ordered_json;
   return {{"name", "name", [](const Fruit& f) { return f.name; },
            [](const Fruit& f) { return f.name; }, true},
           {"price\na piece", "price",
@@ -69,8 +68,6 @@ TEST(Wrapped, BreaksALineAtSpacesAndIndentsWhatFollows) {
 TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
   EXPECT_EQ(csv_table(columns(), kFruits),
             "name,price,ripe\nfig,0.1,yes\n\"red \"\"plum\"\"\",,no\n\"\",12,yes\n");
-  EXPECT_EQ(csv_table(selected(columns(), {"ripe", "weight", "name"}), {kFruits[0]}),
-            "ripe,name\nyes,fig\n");
   EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
   EXPECT_EQ(csv_field("a\r\nb"), "\"a\r\nb\"");
   EXPECT_EQ(csv_field(-0.0), "0");
@@ -78,7 +75,6 @@ TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
 }
 
 TEST(Table, OfJsonHasARowForEachObjectOrALineForEachKeyOfOne) {
-  using Json = nlohmann::ordered_json;
   const Json one = {{"loss", 0.5}, {"note", nullptr}, {"at", {1, 2}}, {"name", "a b"}};
   EXPECT_EQ(data_table(one, Format::csv), "loss,note,at,name\n0.5,,\"[1,2]\",\"a b\"\n");
   EXPECT_EQ(data_table(one, Format::text),

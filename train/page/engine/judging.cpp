@@ -48,10 +48,7 @@ Json judge(const nlohmann::json& request) {
                            : result.steps > 0  ? Metric::steps
                                                : Metric::answers;
   result.question.seeds = kSeeds;
-  for (const auto& [name, share] : baselines.items()) {
-    if (share.is_number())
-      result.answer_chance = std::max(result.answer_chance.value_or(0), share.get<double>());
-  }
+  if (!baselines.is_null()) read_from(Json(baselines), result.baselines.emplace());
   for (const nlohmann::json& run : request.at("runs"))
     result.variants.push_back(variant_of(run, !baselines.is_null()));
   // Losses have one interval, which holds when all seeds are there.

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "autograd/base/json.h"
-#include "models/checkpoint/contents.h"
 #include "train/evaluation.h"
 #include "train/page/engine/replies.h"
 
@@ -136,8 +135,9 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
 }
 
 const LanguageModel& Session::model() const {
-  if (model_ == nullptr) throw DataError("there is no model yet; start a training or open a file");
-  return *model_;
+  if (checkpoint_.model == nullptr)
+    throw DataError("there is no model yet; start a training or open a file");
+  return *checkpoint_.model;
 }
 
 Json Session::plan(const nlohmann::json& settings) {
@@ -151,21 +151,17 @@ Json Session::plan(const nlohmann::json& settings) {
 }
 
 Json Session::start(const nlohmann::json& settings) {
-  Training training{options_of(settings), nullptr, nullptr, nullptr};
+  Training training{options_of(settings), nullptr, nullptr};
   training.text = text_of(training.options, settings);
   const Corpus& corpus = training.text->corpus;
   auto model = std::make_unique<LanguageModel>(training.options.model, corpus.vocabulary.size());
   model->initialize(training.options.seed);
-  training.optimizer = training.options.optimizer.make(model->parameters());
-  training.trainer =
-      std::make_unique<Trainer>(*model, training.options, corpus.train.tokens, 0,
-                                corpus.marks(corpus.train), alone(), training.optimizer.get());
+  training.trainer = std::make_unique<Trainer>(*model, training.options, corpus.train.tokens, 0,
+                                               corpus.marks(corpus.train));
   Json plan = planned(*model, training.options, corpus);
-  vocabulary_ = corpus.vocabulary;
-  documents_ = corpus.documents;
   text_ = training.text;
   training_.emplace(std::move(training));
-  model_ = std::move(model);
+  checkpoint_ = {std::move(model), text_->corpus.vocabulary, text_->corpus.documents};
   return plan;
 }
 
@@ -193,18 +189,16 @@ Json Session::evaluate(Index tokens) const {
       corpus.validation.first(tokens > 0 ? std::max(tokens, evaluated.plan()->context + 1) : 0);
   const Evaluation result =
       headcount::evaluate(evaluated, part.tokens, {.marks = corpus.marks(part)});
-  Index questions = 0;
-  for (const AnswersAt& at : result.answers_by_distance) questions += at.asked;
   return {{"step", training_->trainer->steps_done()},
           {"loss", result.loss},
-          {"questions", questions},
+          {"questions", result.answers_asked()},
           {"answers", result.answer_accuracy ? Json(*result.answer_accuracy) : Json()},
           {"learned", training_->options.learned(result)},
           {"baselines", baselines_of(corpus)}};
 }
 
 Json Session::ask(const nlohmann::json& request) const {
-  return page::ask(model(), vocabulary_, request);
+  return page::ask(model(), checkpoint_.vocabulary, request);
 }
 
 Json Session::text() const {
@@ -213,7 +207,7 @@ Json Session::text() const {
 }
 
 std::vector<File> Session::save() {
-  saved_ = checkpoint_files(model(), vocabulary_, documents_);
+  saved_ = checkpoint_files(model(), checkpoint_.vocabulary, checkpoint_.documents);
   std::vector<File> files;
   for (const auto& [name, bytes] : saved_) files.push_back({name, bytes});
   return files;
@@ -238,9 +232,7 @@ Json Session::open(std::span<const File> files, std::string_view data) {
   const auto state = std::ranges::find(files, "trainer_state.json", &File::name);
   if (state != files.end()) plan["step"] = whole_number(parse_json(state->bytes), "step");
   training_.reset();
-  model_ = std::move(opened.model);
-  vocabulary_ = std::move(opened.vocabulary);
-  documents_ = opened.documents;
+  checkpoint_ = std::move(opened);
   return plan;
 }
 

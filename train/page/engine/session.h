@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "models/checkpoint/contents.h"
 #include "train/trainer.h"
 
 /// The program in a browser: what a page asks for, as JSON objects.
@@ -61,7 +62,6 @@ class Session {
   struct Training {
     TrainOptions options;
     std::shared_ptr<const Text> text;
-    std::unique_ptr<Optimizer> optimizer;
     std::unique_ptr<Trainer> trainer;
   };
 
@@ -70,9 +70,7 @@ class Session {
   const LanguageModel& model() const;
 
   std::shared_ptr<const Text> text_;  // the latest one
-  std::unique_ptr<LanguageModel> model_;
-  Vocabulary vocabulary_;
-  Documents documents_ = Documents::one;
+  Checkpoint checkpoint_;
   std::optional<Training> training_;
   std::map<std::string, std::string> saved_;
 };
