@@ -85,9 +85,9 @@ class RunProgress {
   Index validation_step_ = 0;  // of validation_loss_
 };
 
-/// Progress of a comparison on standard error: about twenty plain lines a round on finished runs, one
-/// for each that failed, and on a terminal one rewritten line with the loss of each run under way.
-/// Thread-safe.
+/// Progress of a comparison on standard error: about twenty plain lines a round on finished runs,
+/// one for each that failed, and on a terminal one rewritten line with the loss of each run under
+/// way. Thread-safe.
 class ComparisonProgress : public RunWatcher {
  public:
   /// The line `warning`, if it is not empty, is written before a run is trained.
@@ -104,8 +104,8 @@ class ComparisonProgress : public RunWatcher {
     std::string name;
     bool wanted = false, ended = false;  // wanted: in a round so far
     bool stops_when_learned = false;
-    Index steps = 0;                     // that it is expected to train
-    std::optional<StepResult> newest;    // of a run under way
+    Index steps = 0;                   // that it is expected to train
+    std::optional<StepResult> newest;  // of a run under way
   };
   /// Beginning of the progress line: "3 of 20 runs done, ETA 4m10s".
   std::string head() const;
