@@ -294,8 +294,8 @@ void Configuration::refuse_unread_keys() const {
 void Configuration::refuse_unread_sizes(Index kv_heads, Index width) const {
   const std::string heads = "num_key_value_heads";
   refuse_unread(heads, kv_heads);
-  for (const Json& key : model_type_table("other_names_of_keys").at(heads))
-    refuse_unread(key, kv_heads);
+  for (const std::string key : model_type_table("other_names_of_keys").at(heads))
+    if (key.find('.') == key.npos) refuse_unread(key, kv_heads);  // no part of another key
   for (const Json& key : model_type_table("names_of_head_widths")) refuse_unread(key, width);
 }
 

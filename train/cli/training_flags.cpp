@@ -154,11 +154,13 @@ TrainOptions resumed_options(const CommandLine& line) {
 namespace {
 
 // What gives `setting` another value than a flag, or no effect, in all of `runs`.
-std::string chosen_by(const Setting& setting, const std::vector<TrainOptions>& runs) {
+std::string chosen_by(const Setting& setting, const CommandLine& line,
+                      const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
   if (setting.traits.scope == Scope::data) return "--data " + first.data;
   if (setting.traits.scope == Scope::optimizer && !setting.for_all)
     return "--optimizer " + std::string(first.optimizer.kind->name);
+  if (const std::string* const typed = line.find("attention")) return "--attention " + *typed;
   std::string attentions, last;  // of a sweep's values, each once
   for (const TrainOptions& run : runs) {
     if (run.model->attention != last)
@@ -216,7 +218,7 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     if (const Setting* const setting = find_setting(training_settings(), name))
       refuse_idle(*setting, text, layers);
   refuse_unread(line, training_settings(), all,
-                [&](const Setting& setting) { return chosen_by(setting, runs); });
+                [&](const Setting& setting) { return chosen_by(setting, line, runs); });
 }
 
 void refuse_idle_words(const std::string& spec, const ResolvedModel& model) {

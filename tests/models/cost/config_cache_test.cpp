@@ -282,6 +282,12 @@ TEST(ConfigCache, RefusesContradictionsAndNamesTheirKey) {
     EXPECT_NE(cache_refusal(config).find("'" + fault.begin().key() + "'"), std::string::npos)
         << fault << ": " << cache_refusal(config);
   }
+  json config = released_model("llama-3.1-8b").config;
+  config.erase("num_hidden_layers");
+  config["n_layer"] = nullptr;
+  EXPECT_EQ(cache_refusal(config), "'n_layer' is null; it must be a whole number");
+  config["n_layers"] = 32;
+  EXPECT_EQ(cache_refusal(config), "");
   EXPECT_NE(cache_refusal(json::array()), "");
   EXPECT_EQ(cache_refusal({{"model_type", "deepseek"}, {"num_attention_heads", 16}}),
             "'num_key_value_heads' 32, a default that the file does not give, does not divide "
