@@ -14,14 +14,14 @@
 namespace headcount {
 
 extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kFox, kV4, kHca,
-    kCsa, kDelta, kKda, kSsd, kLightning, kDsa;
+    kCsa, kDelta, kKda, kSsd, kLightning, kDsa, kBsa;
 
 namespace {
 
 Registry<AttentionKind>& registry() {
-  static Registry<AttentionKind> all = {&kMha, &kMqa,   &kGqa,        &kMfa, &kGta,      &kMla,
-                                        &kDsa, &kTpa,   &kLatentBias, &kFox, &kV4,       &kHca,
-                                        &kCsa, &kDelta, &kKda,        &kSsd, &kLightning};
+  static Registry<AttentionKind> all = {&kMha, &kMqa, &kGqa,   &kMfa,        &kGta, &kMla,
+                                        &kDsa, &kBsa, &kTpa,   &kLatentBias, &kFox, &kV4,
+                                        &kHca, &kCsa, &kDelta, &kKda,        &kSsd, &kLightning};
   return all;
 }
 

@@ -132,19 +132,18 @@ class SharedRowAttention : public Attention {
     if (compressor_) {
       require_setting(memory.key_mask().empty(),
                       "`compress` pools all tokens of a block; it has no key mask");
-      const std::optional<Rows> rows = rows_of(*compressor_, x, memory);
+      std::optional<Rows> rows = rows_of(*compressor_, x, memory);
       if (indexer_) picks = pick(x, latent, memory);
-      const auto picked = picks ? gathered(*picks, *rows, memory) : std::nullopt;
       if (rows) {
-        const Rows values = picked.value_or(*rows);
-        o.pooled = {.keys = normalize_for_scores(*x.tape, {values}).front(),
-                    .values = values,
-                    .tokens = compressor_->plan().block};
+        const auto picked = indexer_ ? indexer_->read(picks, {&*rows}, memory) : std::nullopt;
+        o.pooled = {.keys = normalize_for_scores(*x.tape, {*rows}).front(),
+                    .values = *rows,
+                    .tokens = compressor_->plan().block,
+                    .picked = picked};
       }
-      if (picks && !picked) o.pooled->picked = picks->picked;
     }
     const Var y = attention(q, k, kv, o);
-    if (picks) indexer_->learn(*picks, memory);
+    if (indexer_) indexer_->learn(picks, memory);
     return output(x, grouped(rotate(y, memory, Rotation::inverse)));
   }
 

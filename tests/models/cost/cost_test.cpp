@@ -239,6 +239,7 @@ const std::map<std::string, Number> kPublishedWeights = {
     {"gpt-oss-120b", 36 * 26'550'144},
     {"gemma-3n-e4b", 35 * 8'388'608 + 20 * 2'097'152},
     {"deepseek-v4", Number{43} * 106'956'352 + 20 * 4'260'352 + 21 * 19'142'272},
+    {"minimax-m3", Number{60} * 106'954'752 + 57 * 3'932'416},
     {"step-3", Number{61} * 169'347'072}};
 
 // ConfigCache compares the caches of most configurations with those of transformers.
