@@ -140,12 +140,15 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
 
 // Layer that shares, of a word that begins with share.
 LayerSpec sharing(std::string_view word) {
-  LayerSpec spec{std::string(kShare)};
   const std::optional<std::string_view> window = cut_after(word, '@');
-  if (word != kShare || !is_number(window.value_or("0")))
+  LayerSpec spec{std::string(word)};
+  const auto known = std::ranges::find(kSharing, word, &Named<Shared>::first);
+  if (known == std::end(kSharing) || (window && word != kShare) || !is_number(window.value_or("0")))
     throw SettingError(
-        "share takes its sizes from the layer whose cache it reads; write share alone, or share@N "
-        "for the nearest layer with a window of N tokens");
+        "share takes its sizes from the layer whose cache it reads; write share alone, share@N for "
+        "the nearest layer with a window of N tokens, share-index, share-pooled or "
+        "share-pooled-index");
+  spec.shared = known->second;
   if (!window) return spec;
   give(spec, "window", *window);
   spec.text += "@" + spec.settings["window"].dump();
@@ -219,6 +222,8 @@ std::string text_of(std::span<const LayerSpec> cycle) {
 
 std::string attention_word(const AttentionPlan& layer) {
   constexpr std::string_view kOfModel[] = {"heads", "positions", "canon", "canon-taps"};
+  for (const auto& [name, shared] : kSharing)
+    if (layer.shared() == shared) return std::string(name);
   if (layer.shares()) return std::string(kShare);
   const AttentionKind& kind = layer.kind();
   const SettingList& known = attention_settings();

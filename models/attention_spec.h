@@ -25,12 +25,16 @@ inline constexpr const char* kDefaultAttention = "mha";
 /// Or "share": the layer reads the cache of the nearest earlier layer, with its window and widths;
 /// "share@64": of the nearest one with a window of 64 tokens; "share@0": of the nearest without.
 /// Gemma 3n shares in this way, by type: its last layers read what the last local or global layer
-/// before them kept.
+/// before them kept. "share-index": a layer with a cache of its own that reads the rows which the
+/// nearest earlier indexer picked, as in GLM-5.2. "share-pooled": one that reads the pooled rows of
+/// the nearest earlier layer that has some, and keys of its indexer; "share-pooled-index": both.
+/// DeepSeek-V4.1 has the last two.
 struct LayerSpec {
   std::string text;                     ///< shortest form of the word, with ordered settings
   const AttentionKind* kind = nullptr;  ///< null: share
   /// Values of the settings in the word, by name; of share@N the window of the layer that it names.
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();
+  Shared shared = {};
 
   bool shares() const { return kind == nullptr; }
   bool gives(std::string_view setting) const { return settings.contains(setting); }
@@ -57,7 +61,9 @@ inline constexpr std::string_view kSpecGrammar =
     "layers take the parts between / in turn, N*PART repeats one, PARTxN has N dimensions per "
     "head, PART:NAME=VALUE has a setting of its own, PART@N (after the settings) a window of N "
     "tokens, share reads the KV cache of the nearest earlier layer that has one, share@N of the "
-    "nearest with a window of N tokens, share@0 of the nearest without a window";
+    "nearest with a window of N tokens, share@0 of the nearest without a window, share-index reads "
+    "what the nearest earlier indexer picked, share-pooled the nearest pooled rows, "
+    "share-pooled-index both";
 
 /// Text of a cycle: "5*gqa2@64/gqa2".
 std::string text_of(std::span<const LayerSpec> cycle);

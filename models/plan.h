@@ -37,8 +37,8 @@ struct ResolvedModel : ModelSettings {
   Positions positions =
       Positions::rope;               ///< learned if any layer's are; otherwise the first layer's
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
-  /// For each place of the cycle the place of the layer whose cache it reads: its own, or an
-  /// earlier one if it shares.
+  /// For each place of the cycle the place of the layer whose cache or picks it reads: its own, or
+  /// an earlier one if it shares.
   std::vector<Index> writers;
   /// Settings that its layers use, with their values; resolving them gives this model again.
   nlohmann::ordered_json settings;
@@ -46,7 +46,7 @@ struct ResolvedModel : ModelSettings {
   const AttentionPlan& layer_attention(Index layer) const { return cycle[place(layer)]; }
   /// Place of a layer in the cycle.
   Index place(Index layer) const { return layer % std::ssize(cycle); }
-  /// The layer whose cache a layer reads: itself, or an earlier one if it shares.
+  /// The layer whose cache or picks a layer reads: itself, or an earlier one if it shares.
   Index writer(Index layer) const { return layer - place(layer) + writers[place(layer)]; }
 };
 

@@ -78,9 +78,9 @@ std::string ScoreScale::text() const {
   return shortest_text(value);
 }
 
-AttentionPlan AttentionPlan::sharing(bool shares) const {
+AttentionPlan AttentionPlan::sharing(const Shared& shared) const {
   AttentionPlan plan = *this;
-  plan.shares_ = shares;
+  plan.shared_ = shared;
   return plan;
 }
 

@@ -185,6 +185,8 @@ TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
          ": 'share@4': no earlier layer keeps rows with a window of 4 tokens; put one before it"},
         {"mqa@4/delta/share@0",
          ": 'share@0': no earlier layer keeps rows without a window; put one before it"},
+        {"mqa/share-index", ": 'share-index': no earlier layer picks rows; put one before it"},
+        {"dsa/share-pooled", ": 'share-pooled': no earlier layer pools rows; put one before it"},
         {"5*gqa2@64/gqa2",
          " needs 6 layers or more, `layers` is 4; raise it or shorten the pattern"}})
     EXPECT_EQ(message_of<ShapeError>([&, at = text] { applied(at); }),

@@ -107,11 +107,15 @@ TEST(DecodingInChunks, GivesTheLogitsOfAllAtOnceInFloat) {
 
 // A layer that shares has queries of its own for the indexer's rows.
 TEST(DecodingOfPickedRows, EqualsForwardWhereLayersShare) {
-  for (const char* attention : {"csa3+2@4/share/csa2+1", "csa2+3/share@0/csa4+1@3/share@3",
-                                "dsa8+2:index-topk=3/share/mqa/share",
-                                "dsa:index-topk=4@9/dsa:index-topk=1/share@9/share@0",
-                                "bsa1+2:index-block=3/share/bsa2+2:index-block=4@9/share@9",
-                                "bsa2+2:index-block=3:index-choice=kv-head/share"})
+  for (const char* attention :
+       {"csa3+2@4/share/csa2+1", "csa2+3/share@0/csa4+1@3/share@3",
+        "dsa8+2:index-topk=3/share/mqa/share",
+        "dsa:index-topk=4@9/dsa:index-topk=1/share@9/share@0",
+        "bsa1+2:index-block=3/share/bsa2+2:index-block=4@9/share@9",
+        "bsa2+2:index-block=3:index-choice=kv-head/share", "dsa:index-topk=3/2*share-index/share",
+        "dsa:index-topk=3@9/share-index/share/mqa/share-index",
+        "bsa2+2:index-block=3:index-choice=kv-head/share-index",
+        "csa3+2@4/share-index/share-pooled/share-pooled-index/share"})
     expect_decoding_equals_forward(decoder_config(attention));
 }
 

@@ -306,10 +306,13 @@ void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& s
 }
 
 // The last `kv_shared_layers` of a pattern share by type, of which their word has the window. Where
-// `rope_layers` is 0, a layer rotates nothing.
+// `rope_layers` is 0, a layer rotates nothing. By `indexer_types` layers share picks.
 std::string Reference::pattern() const {
   std::vector<std::string> words(config_.at("n_layers"), config_.value("attention", ""));
   if (config_.contains("pattern")) words = config_["pattern"];
+  const std::vector<std::string> types = config_.value("indexer_types", std::vector<std::string>());
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if (types[i] == "shared") words[i] = "share-index";
   const std::vector<int> rotates = config_.value("rope_layers", std::vector(words.size(), 1));
   for (std::size_t i = 0; i < words.size(); ++i)
     if (rotates[i] == 0) words[i] += ":positions=none";
@@ -325,7 +328,8 @@ std::string Reference::pattern() const {
 
 void Reference::check_model() {
   Given config = settings_of(config_);
-  if (config_.contains("pattern") || config_.contains("rope_layers"))
+  if (config_.contains("pattern") || config_.contains("rope_layers") ||
+      config_.contains("indexer_types"))
     config.put("attention", pattern());
   LanguageModel model(resolve_model(config, {.causal = unlisted().causal}),
                       config_.at("vocab_size"));

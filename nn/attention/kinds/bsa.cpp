@@ -75,7 +75,7 @@ class BlockSparseAttention : public Attention {
     const auto rotated = [&](Var h) { return rotate_first(h, RotaryLayout::half, memory); };
     const std::optional<Picks> picks = indexer_.pick_tokens(x, x, rotated, memory);
     AttentionOptions o = options(*x.tape, plan().head_dim, memory);
-    o.picked = indexer_.read(picks, {&k, &v}, memory);
+    o.picked = indexer_.read(x, picks, {&k, &v}, memory);
     const Var y = attention(q, k, v, o);
     indexer_.learn(picks, memory);
     return output(x, y);

@@ -6,10 +6,10 @@
 namespace headcount {
 
 Indexer::Indexer(LayerWeights& weights, const IndexSizes& sizes, const IndexerOptions& options)
-    : s_(sizes),
-      o_(options),
-      q_proj_(weights.matrix(o_.q_proj, o_.query_width, s_.heads * s_.head_dim)) {
+    : s_(sizes), o_(options), shares_(weights.plan().shared().picks) {
+  if (shares_) return;
   const Index dim = weights.plan().dim;
+  q_proj_ = weights.matrix(o_.q_proj, o_.query_width, s_.heads * s_.head_dim);
   if (!o_.weights_proj.empty()) weights_proj_ = weights.matrix(o_.weights_proj, dim, s_.heads);
   if (!o_.q_norm.empty()) q_norm_ = weights.norm(o_.q_norm, s_.head_dim);
   if (o_.k_proj.empty()) return;
@@ -18,16 +18,17 @@ Indexer::Indexer(LayerWeights& weights, const IndexSizes& sizes, const IndexerOp
 }
 
 Var Indexer::queries(Var latent) const {
-  const Var q = split_heads(q_proj_(latent.tape->detached(latent)), s_.heads);
+  const Var q = split_heads((*q_proj_)(latent.tape->detached(latent)), s_.heads);
   return q_norm_ ? (*q_norm_)(q) : q;
 }
 
 bool Indexer::learns(const Memory& memory) const {
-  return memory.losses() != nullptr && s_.loss > 0;
+  return memory.losses() != nullptr && s_.loss > 0 && !shares_;
 }
 
 std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>& keys,
-                                   const Memory& memory) const {
+                                   Memory& memory) const {
+  memory.keep_picked({}, 0);
   std::optional<Var> weights;
   if (weights_proj_) weights = (*weights_proj_)(x.tape->detached(x));
   if (!keys) return std::nullopt;
@@ -47,12 +48,14 @@ std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>
                            .first_row = keys->cache() ? keys->cache()->first_token() : 0,
                            .block = o_.block,
                            .lists = o_.lists});
+  memory.keep_picked(picks.picked, picks.scores.shape().size());
   if (learns(memory)) picks.picked.weights = x.tape->scratch(picks.scores.shape().size());
   return picks;
 }
 
 std::optional<Picks> Indexer::pick_tokens(Var x, Var latent, const std::function<Var(Var)>& rotate,
                                           Memory& memory) const {
+  if (shares_) return shared(memory);
   require_setting(memory.key_mask().empty(),
                   "`index-topk` picks among all tokens before the query; it has no key mask");
   const Rows keys = memory.keep("index_key", [&] {
@@ -61,14 +64,19 @@ std::optional<Picks> Indexer::pick_tokens(Var x, Var latent, const std::function
   return pick(x, rotate(queries(latent)), keys, memory);
 }
 
+std::optional<Picks> Indexer::shared(const Memory& memory) {
+  if (!memory.picked()) return std::nullopt;
+  return Picks{*memory.picked(), Var()};
+}
+
 // Blocks that a window cuts have different numbers of rows: they are read in place.
-std::optional<PickedRows> Indexer::read(const std::optional<Picks>& picks,
+std::optional<PickedRows> Indexer::read(Var x, const std::optional<Picks>& picks,
                                         std::initializer_list<Rows*> rows,
                                         const Memory& memory) const {
   if (!picks) return std::nullopt;
-  const bool one = memory.is_cached() && picks->scores.shape()[1] == 1;
+  const bool one = memory.is_cached() && x.shape()[1] == 1;
   if (!one || (o_.block > 1 && o_.window > 0)) return picks->picked;
-  for (Rows* const of_all : rows) *of_all = read_rows(*picks->scores.tape, *of_all, picks->picked);
+  for (Rows* const of_all : rows) *of_all = read_rows(*x.tape, *of_all, picks->picked);
   return std::nullopt;
 }
 

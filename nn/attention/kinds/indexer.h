@@ -73,14 +73,16 @@ class Indexer {
   /// Rows of `keys` that the tokens x pick, with room for their weights if the indexer learns. None
   /// if there are no rows, or if all are read and the indexer does not learn.
   std::optional<Picks> pick(Var x, Var queries, const std::optional<Rows>& keys,
-                            const Memory& memory) const;
+                            Memory& memory) const;
   /// Tokens that the tokens x pick by keys of k_proj x, which are kept as "index_key". `rotate`
   /// rotates queries and keys.
   std::optional<Picks> pick_tokens(Var x, Var latent, const std::function<Var(Var)>& rotate,
                                    Memory& memory) const;
-  /// What the op reads in place of `rows`: for the one query of a decoding step they become copies
-  /// of those that it picked, of which it reads all.
-  std::optional<PickedRows> read(const std::optional<Picks>& picks,
+  /// Rows that an earlier layer picked, without scores, for a layer that shares them.
+  static std::optional<Picks> shared(const Memory& memory);
+  /// What the op reads in place of `rows`: for the one query x of a decoding step they become
+  /// copies of those that it picked, of which it reads all.
+  std::optional<PickedRows> read(Var x, const std::optional<Picks>& picks,
                                  std::initializer_list<Rows*> rows, const Memory& memory) const;
   /// Adds the loss of the indexer to those that `memory` collects, if it collects any. Call it
   /// after attention.
@@ -91,8 +93,8 @@ class Indexer {
 
   IndexSizes s_;
   IndexerOptions o_;
-  Linear q_proj_;
-  std::optional<Linear> weights_proj_, k_proj_;  // no k_proj in a layer that shares
+  bool shares_;
+  std::optional<Linear> q_proj_, weights_proj_, k_proj_;  // no k_proj in a layer that shares rows
   std::optional<Norm> q_norm_, k_norm_;
 };
 

@@ -139,8 +139,8 @@ class LatentAttention : public Attention {
     if (indexer_) {
       const auto rotated = [&](Var h) { return rotate_first(h, RotaryLayout::half, memory); };
       picks = indexer_->pick_tokens(x, query_latent, rotated, memory);
-      o.picked = rope_key.empty() ? indexer_->read(picks, {&latents}, memory)
-                                  : indexer_->read(picks, {&latents, rope_key.data()}, memory);
+      o.picked = rope_key.empty() ? indexer_->read(x, picks, {&latents}, memory)
+                                  : indexer_->read(x, picks, {&latents, rope_key.data()}, memory);
       if (picks && !o.picked) o.window = 0;  // all picked tokens are within it
     }
     // Expanding all latents pays off for many queries, not for a single query after many tokens.

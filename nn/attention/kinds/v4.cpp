@@ -109,7 +109,7 @@ class SharedRowAttention : public Attention {
     compressor.weights += "indexer.";
     compressor.kept = "indexer_";
     compressor.width = s.index->head_dim;
-    index_compressor_.emplace(weights, compressor);
+    if (!c.shared().picks) index_compressor_.emplace(weights, compressor);
     indexer_.emplace(weights, *s.index,
                      IndexerOptions{.q_proj = "compressor.indexer.q_b_proj",
                                     .weights_proj = "compressor.indexer.scorer.weights_proj",
@@ -135,7 +135,7 @@ class SharedRowAttention : public Attention {
       std::optional<Rows> rows = rows_of(*compressor_, x, memory);
       if (indexer_) picks = pick(x, latent, memory);
       if (rows) {
-        const auto picked = indexer_ ? indexer_->read(picks, {&*rows}, memory) : std::nullopt;
+        const auto picked = indexer_ ? indexer_->read(x, picks, {&*rows}, memory) : std::nullopt;
         o.pooled = {.keys = normalize_for_scores(*x.tape, {*rows}).front(),
                     .values = *rows,
                     .tokens = compressor_->plan().block,
@@ -161,6 +161,7 @@ class SharedRowAttention : public Attention {
 
   // The pooled rows that the indexer picks.
   std::optional<Picks> pick(Var x, Var latent, Memory& memory) const {
+    if (!index_compressor_) return Indexer::shared(memory);
     const Var q = rotate(indexer_->queries(latent), memory);
     const std::optional<Rows> keys = rows_of(*index_compressor_, x.tape->detached(x), memory);
     return indexer_->pick(x, q, keys, memory);
