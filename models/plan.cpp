@@ -111,7 +111,6 @@ void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
 void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, const Given& given,
                    const LayerPlace& place) {
   std::vector<AttentionPlan>& cycle = model.cycle;
-  const bool scores = has_scores(pattern);
   for (const LayerSpec& part : pattern) {
     try {
       model.writers.push_back(part.shares() ? find_writer(part, cycle) : std::ssize(cycle));
@@ -122,9 +121,8 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
         cycle.push_back(writer.sharing(shared));
       } else {
         Given own = given;
-        if (!part.kind->attends && scores) {
-          for (const char* name : kLeftToScores) own.erase(name);
-        }
+        for (const Setting& setting : attention_settings())
+          if (left_to_others(pattern, part, setting.name)) own.erase(setting.name);
         own.put(part.settings);
         cycle.push_back(resolve_attention(*part.kind, own, place));
       }
