@@ -139,12 +139,15 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
 
 // Layer that shares, of a word that begins with share.
 LayerSpec sharing(std::string_view word) {
-  LayerSpec spec{std::string(kShare)};
   const std::optional<std::string_view> window = cut_after(word, '@');
-  if (word != kShare || !is_number(window.value_or("0")))
+  LayerSpec spec{std::string(word)};
+  const auto known = std::ranges::find(kSharing, word, &Named<Shared>::first);
+  if (known == std::end(kSharing) || (window && word != kShare) || !is_number(window.value_or("0")))
     throw SettingError(
-        "share takes its sizes from the layer whose cache it reads; write share alone, or share@N "
-        "for the nearest layer with a window of N tokens");
+        "share takes its sizes from the layer whose cache it reads; write share alone, share@N for "
+        "the nearest layer with a window of N tokens, share-index, share-pooled or "
+        "share-pooled-index");
+  spec.shared = known->second;
   if (!window) return spec;
   give(spec, "window", *window);
   spec.text += "@" + spec.settings["window"].dump();
@@ -205,6 +208,21 @@ bool has_scores(std::span<const LayerSpec> cycle) {
       cycle, [](const LayerSpec& part) { return !part.shares() && part.kind->attends; });
 }
 
+bool left_to_others(std::span<const LayerSpec> cycle, const LayerSpec& part,
+                    std::string_view setting) {
+  if (!part.kind->attends && has_scores(cycle) &&
+      std::ranges::find(kLeftToScores, setting) != kLeftToScores.end())
+    return true;
+  const auto is_grouped = [](const LayerSpec& one) {
+    return find_setting(one.kind->settings(), "tie-kv") != nullptr;
+  };
+  return setting == "v-dim" && is_grouped(part) &&
+         std::ranges::any_of(cycle, [&](const LayerSpec& other) {
+           return !other.shares() && !is_grouped(other) &&
+                  find_setting(other.kind->settings(), setting) != nullptr;
+         });
+}
+
 std::string text_of(std::span<const LayerSpec> cycle) {
   std::string text;
   for (std::size_t i = 0, next = 0; i < cycle.size(); i = next) {
@@ -217,6 +235,8 @@ std::string text_of(std::span<const LayerSpec> cycle) {
 
 std::string attention_word(const AttentionPlan& layer) {
   constexpr std::string_view kOfModel[] = {"heads", "positions", "canon", "canon-taps"};
+  for (const auto& [name, shared] : kSharing)
+    if (layer.shared() == shared) return std::string(name);
   if (layer.shares()) return std::string(kShare);
   const AttentionKind& kind = layer.kind();
   const SettingList& known = attention_settings();
@@ -280,13 +300,11 @@ std::string without_windows(std::string_view spec) {
 }
 
 std::string spec_with(std::string_view spec, const nlohmann::ordered_json& settings) {
-  const bool beside_scores = has_scores(parse_attention_spec(spec).cycle);
+  const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
   return changed(spec, [&](LayerSpec& part) {
     if (part.shares()) return;
     for (const auto& [name, value] : settings.items()) {
-      const bool left = beside_scores && !part.kind->attends &&
-                        std::ranges::find(kLeftToScores, name) != kLeftToScores.end();
-      if (!left && !part.gives(name) &&
+      if (!left_to_others(cycle, part, name) && !part.gives(name) &&
           find_setting(attention_settings(), name)->is_for(part.kind->name))
         part.settings[name] = value;
     }

@@ -25,12 +25,16 @@ inline constexpr const char* kDefaultAttention = "mha";
 /// Or "share": the layer reads the cache of the nearest earlier layer, with its window and widths;
 /// "share@64": of the nearest one with a window of 64 tokens; "share@0": of the nearest without.
 /// Gemma 3n shares in this way, by type: its last layers read what the last local or global layer
-/// before them cached.
+/// before them cached. "share-index": a layer with a cache of its own that reads the rows which the
+/// nearest earlier indexer picked, as in GLM-5.2. "share-pooled": one that reads the pooled rows of
+/// the nearest earlier layer that has some, and keys of its indexer; "share-pooled-index": both.
+/// DeepSeek-V4.1 has the last two.
 struct LayerSpec {
   std::string text;                     ///< shortest form of the word, with ordered settings
   const AttentionKind* kind = nullptr;  ///< null: share
   /// Values of the settings in the word, by name; of share@N the window of the layer that it names.
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();
+  Shared shared = {};
 
   bool shares() const { return kind == nullptr; }
   bool gives(std::string_view setting) const { return settings.contains(setting); }
@@ -49,6 +53,10 @@ struct AttentionSpec {
 /// have a gate of their own, so does the gate. The word of a layer may set them for it.
 inline constexpr std::array<const char*, 4> kLeftToScores = {"window", "sinks", "gate", "qk-norm"};
 
+/// Returns true if a value of `setting` for all layers of `cycle` is not for its layer `part`:
+/// kLeftToScores, and `v-dim` of heads with `tie-kv` where another kind has it, as `delta` has.
+bool left_to_others(std::span<const LayerSpec> cycle, const LayerSpec& part,
+                    std::string_view setting);
 /// Returns true if layers of the cycle have scores.
 bool has_scores(std::span<const LayerSpec> cycle);
 
@@ -57,7 +65,9 @@ inline constexpr std::string_view kSpecGrammar =
     "layers take the parts between / in turn, N*PART repeats one, PARTxN has N dimensions per "
     "head, PART:NAME=VALUE has a setting of its own, PART@N (after the settings) a window of N "
     "tokens, share reads the KV cache of the nearest earlier layer that has one, share@N of the "
-    "nearest with a window of N tokens, share@0 of the nearest without a window";
+    "nearest with a window of N tokens, share@0 of the nearest without a window, share-index reads "
+    "what the nearest earlier indexer picked, share-pooled the nearest pooled rows, "
+    "share-pooled-index both";
 
 /// Text of a cycle: "5*gqa2@64/gqa2".
 std::string text_of(std::span<const LayerSpec> cycle);

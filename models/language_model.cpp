@@ -75,16 +75,6 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
           canon('C')};
 }
 
-namespace {
-
-// Returns true if a layer mixes the first layer's values with its own.
-bool mixes_values(const ResolvedModel& model) {
-  return std::ranges::any_of(model.cycle,
-                             [](const AttentionPlan& a) { return a.value_residual > 0; });
-}
-
-}  // namespace
-
 Var LanguageModel::run(
     Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
     const std::function<Memory(Index layer)>& memory_of,
@@ -109,12 +99,14 @@ Var LanguageModel::run(
     const Block& block = blocks_[layer];
     const Index index = plan_->cycle_index(layer), writer = plan_->writers[index];
     Memory memory = memory_of(layer);
-    if (writer != index) memory = Memory::sharing(kept[writer], memory);
+    if (writer != index) memory = Memory::sharing(kept[writer], memory, plan_->cycle[index]);
     memory.set_first_values(first_values);
     Var h = block.attention_norm(x);
     if (block.canon_a) h = (*block.canon_a)(h, "canonA", memory);
     x = add(x, drop(block.attention->forward(h, memory)));
-    if (layer == 0 && mixes_values(*plan_)) {
+    // The first layer's values, where a later layer mixes them with its own.
+    const auto mixes = [](const AttentionPlan& a) { return a.value_residual > 0; };
+    if (layer == 0 && std::ranges::any_of(plan_->cycle, mixes)) {
       first_values = memory.first_values();
       read_later.push_back(&*first_values);
     }

@@ -71,14 +71,22 @@ void check_layer(const AttentionPlan& a) {
       heads, width);
 }
 
-// Place of the layer whose cache the next layer of `cycle` reads: of the nearest one that keeps, or
-// of those with the window that the word names.
+// Place of the layer of which the next layer of `cycle` reads something: of the nearest one that
+// picks, pools or keeps, or of those that keep with the window that the word names.
 Index find_writer(const LayerSpec& part, const std::vector<AttentionPlan>& cycle) {
   const Index window = part.settings.value("window", Index{0});
+  const auto fits = [&](const AttentionPlan& a) {
+    const auto has = [&](const char* setting) { return a.values().contains(setting); };
+    if (!part.shared.rows)
+      return !a.shared().picks && (!part.shared.pooled || has("compress")) &&
+             (!part.shared.picks || has("index-topk"));
+    return !a.shares() && (!part.gives("window") || (a.kind().attends && a.window == window));
+  };
   for (Index i = std::ssize(cycle); i-- > 0;) {
-    if (cycle[i].shares()) continue;
-    if (!part.gives("window") || (cycle[i].kind().attends && cycle[i].window == window)) return i;
+    if (fits(cycle[i])) return i;
   }
+  require_setting(part.shared.rows, "no earlier layer {} rows; put one before it",
+                  part.shared.picks ? "picks" : "pools");
   require_setting(
       false, "no earlier layer keeps rows {}; put one before it",
       window > 0 ? "with a window of " + std::to_string(window) + " tokens" : "without a window");
@@ -103,17 +111,18 @@ void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
 void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, const Given& given,
                    const LayerPlace& place) {
   std::vector<AttentionPlan>& cycle = model.cycle;
-  const bool scores = has_scores(pattern);
   for (const LayerSpec& part : pattern) {
     try {
       model.writers.push_back(part.shares() ? find_writer(part, cycle) : std::ssize(cycle));
       if (part.shares()) {
-        cycle.push_back(cycle[model.writers.back()].sharing());
+        const AttentionPlan& writer = cycle[model.writers.back()];
+        Shared shared = part.shared;
+        shared.picks = shared.picks || (shared.rows && writer.shared().picks);
+        cycle.push_back(writer.sharing(shared));
       } else {
         Given own = given;
-        if (!part.kind->attends && scores) {
-          for (const char* name : kLeftToScores) own.erase(name);
-        }
+        for (const Setting& setting : attention_settings())
+          if (left_to_others(pattern, part, setting.name)) own.erase(setting.name);
         own.put(part.settings);
         cycle.push_back(resolve_attention(*part.kind, own, place));
       }

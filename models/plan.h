@@ -36,8 +36,8 @@ struct ResolvedModel : ModelSettings {
   Positions positions =
       Positions::rope;               ///< learned if any layer's are; otherwise the first layer's
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
-  /// For each index of `cycle` the index of the layer whose cache it reads: its own, or an earlier
-  /// one if it shares.
+  /// For each index of `cycle` the index of the layer whose cache or picks it reads: its own, or an
+  /// earlier one if it shares.
   std::vector<Index> writers;
   /// Settings that its layers use, with their values; resolving them gives this model again.
   nlohmann::ordered_json settings;
@@ -45,6 +45,10 @@ struct ResolvedModel : ModelSettings {
   const AttentionPlan& layer_attention(Index layer) const { return cycle[cycle_index(layer)]; }
   /// Index of a layer in `cycle`.
   Index cycle_index(Index layer) const { return layer % std::ssize(cycle); }
+  /// The layer whose cache or picks a layer reads: itself, or an earlier one if it shares.
+  Index writer(Index layer) const {
+    return layer - cycle_index(layer) + writers[cycle_index(layer)];
+  }
 };
 
 /// States of the Canon layers A, C and D of a block, outside of its attention, in the cache of its

@@ -48,8 +48,9 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
          "several tokens at once would overwrite cached ones; feed one at a time");
   };
   const auto check_picked = [&](const std::optional<PickedRows>& picked) {
-    need(!picked || ((tape.is_dry() || picked->rows != nullptr) && picked->most > 0),
-         "queries pick at least one row");
+    need(!picked || ((tape.is_dry() || picked->rows != nullptr) && picked->most > 0 &&
+                     qs[2] % picked->lists == 0),
+         "queries pick at least one row, in lists for equal numbers of heads");
   };
   add_rows(values);
   need(!keys.empty() && keys.size() <= kMaxKeySlices, "keys have 1 to 4 parts");
@@ -227,15 +228,16 @@ void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
 void find_picked_weights(Tape& tape, const AttentionProblem& p) {
   const auto wanted = [](const KeySource& s) { return s.picked.weights != nullptr; };
   for (const KeySource& s : p.sources())
-    if (wanted(s)) std::fill_n(s.picked.weights, p.batch * p.tokens * s.picked.most, Real{0});
+    if (wanted(s)) std::fill_n(s.picked.weights, s.picked.offset(p.batch, 0, p.tokens, 0), Real{0});
   if (std::ranges::none_of(p.sources(), wanted)) return;
   visit_weights(tape, p, [&](const RowWeights& w) {
     const PickedRows& picked = w.source.picked;
     if (picked.weights == nullptr) return;
-    const std::int32_t* const list = picked.of(w.b, w.t, p.tokens);
-    Real* const to = picked.weights + (w.b * p.tokens + w.t) * picked.most;
-    for (Index n = 0; n < picked.most; ++n) {
-      if (list[n] >= w.j && list[n] < w.j + w.count) to[n] += w.weights[(list[n] - w.j) * w.stride];
+    const Index offset = picked.offset(w.b, w.t, p.tokens, w.h * picked.lists / p.heads);
+    for (Index n = offset; n < offset + picked.most && picked.rows[n] >= 0; ++n) {
+      const Index end = std::min(w.count, picked.begin(picked.rows[n] + 1) - w.j);
+      for (Index r = std::max<Index>(0, picked.begin(picked.rows[n]) - w.j); r < end; ++r)
+        picked.weights[n] += w.weights[r * w.stride];
     }
   });
 }

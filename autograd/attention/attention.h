@@ -53,19 +53,25 @@ class Rows {
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
-/// Top-k rows of each query, the only ones that it reads: row numbers [B, T, most], ascending, then
-/// -1 if the query picked fewer. The memory lives for one step of a tape.
+/// Top-k rows of each query, or top-k blocks of rows, the only ones that it reads:
+/// [B, T, lists, most], ascending, then -1 if the query picked fewer. A list is for H / lists
+/// consecutive heads. The memory lives for one step of a tape.
 struct PickedRows {
   const std::int32_t* rows = nullptr;
   Index most = 0;
-  /// If not null, attention writes [B, T, most] here: the weight of each picked row, summed over
-  /// the heads, without dropout; 0 after the last.
+  /// If not null, attention writes [B, T, lists, most] here: the weight of each picked row or
+  /// block, summed over the heads of its list, without dropout; 0 after the last.
   Real* weights = nullptr;
+  Index lists = 1;
+  /// Rows of a block; block n has rows [n block - missing, (n + 1) block - missing), as far as they
+  /// are there: a window may end within the first block.
+  Index block = 1, missing = 0;
 
-  /// Rows that query t of sequence b picked, of T = `queries` in each sequence.
-  const std::int32_t* of(Index b, Index t, Index queries) const {
-    return rows + (b * queries + t) * most;
+  /// Offset in `rows` and `weights` of a list of query t of sequence b, of T = `queries`.
+  Index offset(Index b, Index t, Index queries, Index list) const {
+    return ((b * queries + t) * lists + list) * most;
   }
+  Index begin(std::int32_t n) const { return n * block - missing; }  ///< first row of block n
 };
 
 /// Pooled rows: row r stands for the block of `tokens` tokens that begins at token r `tokens`. A
@@ -134,8 +140,9 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 /// cached rows in the order of their tokens.
 Var read_rows(Tape& tape, const Rows& rows);
 
-/// The rows that the only query of each sequence picked, as a constant of `tape` [B, most, heads,
-/// width]; if they are fewer, zeros follow. A cache of any type converts these rows only.
+/// The rows that the only query of each sequence picked, as a constant of `tape` [B, count, heads,
+/// width], of blocks those of as many blocks and the last one; if they are fewer, zeros follow. A
+/// cache of any type converts these rows only.
 Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked);
 
 /// Sizes of `pick_rows`.
@@ -145,8 +152,11 @@ struct TopK {
   Index first_position = 0;  ///< position of the first query
   Index window = 0;          ///< rows that a query sees at most, the last ones; 0: all
   Index first_row = 0;       ///< number, among the text's rows, of the first row of `keys`
+  Index block = 1;           ///< rows of a block, without weights; they begin at the text's row 0
+  Index lists = 1;           ///< of a query, without weights; each is of I / lists heads
 };
-/// Rows that an indexer picked, and their scores [B, T, most], 0 after the last.
+/// Rows that an indexer picked, and their scores [B, T, most], or [B, T, lists, most] with several
+/// lists; 0 after the last.
 struct Picks {
   PickedRows picked;
   Var scores;
@@ -157,10 +167,14 @@ struct Picks {
 ///     - score of query t and row r: scale times the sum over h of
 ///       weights[t, h] max(0, q[t, h] k[r])
 ///
+/// Without weights, the blocks with the greatest scores for each list, one of which is always the
+/// query's own: scale times the greatest q[t, h] k[r] of the list's heads h and of the rows r of a
+/// block that the query sees, of single tokens. MiniMax, "MiniMax-M3" (2026).
+///
 /// Of equal scores, as the many zeros, those of earlier rows win. No gradient flows through a
 /// choice. Scores are computed for some queries at a time, and again in backward: no T x R tensor
 /// is kept. DeepSeek-AI, "DeepSeek-V3.2" (2025).
-Picks pick_rows(Var q, Var keys, Var weights, Real scale, const TopK& sizes);
+Picks pick_rows(Var q, Var keys, std::optional<Var> weights, Real scale, const TopK& sizes);
 /// Mean over the queries of KL(p || softmax(s)), a scalar: how far the scores s of a query's picked
 /// rows are from the weights that attention gave to them, p, divided by their sum. A query without
 /// rows or weights adds 0. The weights are constants. DeepSeek-AI, "DeepSeek-V3.2" (2025), of which

@@ -8,16 +8,20 @@ namespace kernel {
 
 namespace {
 
-// Rows [begin, end) of a tile that a query picked.
+// Numbers of the blocks that the query of a lane picked and that have rows of the tile. An end of
+// -1 is the greatest unsigned number.
 std::span<const std::int32_t> picked_in(const Strip& strip, Index lane, const Tile& tile) {
+  const PickedRows& picked = tile.source.picked;
   const AttentionProblem& p = strip.p;
-  const KeySource& s = tile.source;
-  const Index t = strip.token[lane];
-  const std::int32_t* const list = s.picked.of(strip.b, t, p.tokens);
-  const std::int32_t* const end =
-      list + std::min(s.picked.most, p.end_row(s, t) - p.first_row(s, t));
-  return {std::lower_bound(list, end, tile.begin),
-          std::lower_bound(list, end, tile.begin + tile.count)};
+  const Index list = strip.head[lane] * picked.lists / p.heads;
+  const std::span all(picked.rows + picked.offset(strip.b, strip.token[lane], p.tokens, list),
+                      static_cast<std::size_t>(picked.most));
+  const auto first_from = [&](Index row) {
+    const auto block = static_cast<std::uint32_t>((row + picked.missing) / picked.block);
+    return std::ranges::lower_bound(all, block, {},
+                                    [](std::int32_t n) { return std::uint32_t(n); });
+  };
+  return {first_from(tile.begin), first_from(tile.begin + tile.count + picked.block - 1)};
 }
 
 // Writes the product of few rows by the library to c, without gaps between its rows.
@@ -173,8 +177,11 @@ void Strip::hide(const Tile& tile, Real hidden, Real* numbers) const {
   if (s.picked.rows != nullptr) {
     std::uint32_t read[kDecodeTile] = {};  // a bit for each lane
     for (Index lane = 0; lane < queries; ++lane) {
-      for (const std::int32_t picked : picked_in(*this, lane, tile))
-        read[picked - j] |= std::uint32_t{1} << lane;
+      for (const std::int32_t block : picked_in(*this, lane, tile)) {
+        const Index end = std::min(n, s.picked.begin(block + 1) - j);
+        for (Index r = std::max<Index>(0, s.picked.begin(block) - j); r < end; ++r)
+          read[r] |= std::uint32_t{1} << lane;
+      }
     }
     for (Index r = 0; r < n; ++r) {
       for (Index lane = 0; lane < lanes; ++lane) {

@@ -50,7 +50,7 @@ void KeySlice::read_rotated(Index size) {
 
 namespace {
 
-// Rows row_of(b, i) of each sequence b for i < count, as a constant; zeros for row -1.
+// Rows row_of(b, i, head) of each sequence b for i < count, as a constant; zeros for row -1.
 template <class RowOf>
 Var copied(Tape& tape, const Rows& rows, Index count, const RowOf& row_of) {
   const Shape shape = rows.shape();
@@ -60,8 +60,9 @@ Var copied(Tape& tape, const Rows& rows, Index count, const RowOf& row_of) {
   const KeySlice slice(tape, rows);
   Real* const out = tape.value(y);
   parallel_for(shape[0] * count, row_chunk(heads * width), [&](Index place) {
-    const Index b = place / count, row = row_of(b, place % count);
+    const Index b = place / count;
     for (Index head = 0; head < heads; ++head) {
+      const Index row = row_of(b, place % count, head);
       Real* const to = out + (place * heads + head) * width;
       if (row < 0)
         std::fill_n(to, width, Real{0});
@@ -80,14 +81,20 @@ Var copied(Tape& tape, const Rows& rows, Index count, const RowOf& row_of) {
 // Rows of a cache are copied as a constant of the tape.
 Var read_rows(Tape& tape, const Rows& rows) {
   if (rows.cache() != nullptr)
-    return copied(tape, rows, rows.shape()[1], [](Index, Index row) { return row; });
+    return copied(tape, rows, rows.shape()[1], [](Index, Index row, Index) { return row; });
   const bool all = rows.width() == tape.shape(rows.x()).last();
   return all ? rows.x() : columns(rows.x(), rows.first(), rows.width());
 }
 
 Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked) {
-  return copied(tape, rows, picked.most,
-                [&](Index b, Index i) { return Index{picked.rows[b * picked.most + i]}; });
+  const Index all = rows.shape()[1], heads = rows.shape()[2], block = picked.block;
+  const Index of_last = (all + picked.missing - 1) % block + 1;
+  const auto row_of = [&](Index b, Index i, Index head) -> Index {
+    const std::int32_t n =
+        picked.rows[picked.offset(b, 0, 1, head * picked.lists / heads) + i / block];
+    return n < 0 ? n : picked.begin(n) + i % block;
+  };
+  return copied(tape, rows, (picked.most - 1) * block + of_last, row_of);
 }
 
 }  // namespace headcount

@@ -41,10 +41,10 @@ Observed observe(AttentionPlan plan, Index before = 0, Index tokens = 1, Reads r
   };
   DryPass of_writer = pass_of(), pass = pass_of();
   Memory memory(pass);
-  if (plan.shares()) {
+  if (plan.shared().any()) {
     Memory writer(of_writer);
-    run("writer", plan.sharing(false), writer);
-    memory = Memory::sharing(writer, memory);
+    run("writer", plan.sharing({}), writer);
+    memory = Memory::sharing(writer, memory, plan);
     seen.macs = {};
   }
   const Index before_layer = parameters.element_count();

@@ -11,14 +11,14 @@
 namespace headcount {
 
 extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kFox, kV4, kHca,
-    kCsa, kDelta, kKda, kSsd, kLightning, kDsa;
+    kCsa, kDelta, kKda, kSsd, kLightning, kDsa, kBsa;
 
 namespace {
 
 Registry<AttentionKind>& registry() {
-  static Registry<AttentionKind> all = {&kMha, &kMqa,   &kGqa,        &kMfa, &kGta,      &kMla,
-                                        &kDsa, &kTpa,   &kLatentBias, &kFox, &kV4,       &kHca,
-                                        &kCsa, &kDelta, &kKda,        &kSsd, &kLightning};
+  static Registry<AttentionKind> all = {&kMha, &kMqa, &kGqa,   &kMfa,        &kGta, &kMla,
+                                        &kDsa, &kBsa, &kTpa,   &kLatentBias, &kFox, &kV4,
+                                        &kHca, &kCsa, &kDelta, &kKda,        &kSsd, &kLightning};
   return all;
 }
 
@@ -75,9 +75,9 @@ std::string ScoreScale::text() const {
   return shortest_text(value);
 }
 
-AttentionPlan AttentionPlan::sharing(bool shares) const {
+AttentionPlan AttentionPlan::sharing(const Shared& shared) const {
   AttentionPlan plan = *this;
-  plan.shares_ = shares;
+  plan.shared_ = shared;
   return plan;
 }
 

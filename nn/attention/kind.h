@@ -104,6 +104,21 @@ struct LayerPlace : Unlisted {
   Index layer = 0;  ///< its number, from 0: only the model that is built has more than one
 };
 
+/// What a layer reads of an earlier layer with the same settings instead of having its own.
+struct Shared {
+  bool rows = false;    ///< those of tokens: then it has no cache
+  bool pooled = false;  ///< those of blocks
+  bool picks = false;   ///< the rows that an indexer picked: then it has none, nor keys of one
+
+  bool any() const { return rows || pooled || picks; }
+  bool operator==(const Shared&) const = default;
+};
+/// Words for layers of a pattern that share.
+inline constexpr Named<Shared> kSharing[] = {{"share", {true, true, false}},
+                                             {"share-index", {false, false, true}},
+                                             {"share-pooled", {false, true, false}},
+                                             {"share-pooled-index", {false, true, true}}};
+
 /// Everything that defines an attention layer: all settings have values that fit together. Only
 /// `resolve_attention` makes plans.
 class AttentionPlan : public LayerSettings, public LayerPlace {
@@ -111,11 +126,11 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
   const AttentionKind& kind() const { return *kind_; }
   bool rotary = false;  ///< RoPE; otherwise attention ignores positions
 
-  /// Returns true if the layer has no cache and reads that of an earlier layer with the same
-  /// settings. Brandon et al., "Reducing Transformer Key-Value Cache Size with Cross-Layer
-  /// Attention" (2024).
-  bool shares() const { return shares_; }
-  AttentionPlan sharing(bool shares = true) const;  ///< a copy that shares, or that does not
+  /// What the layer shares. With `rows` it is as in Brandon et al., "Reducing Transformer Key-Value
+  /// Cache Size with Cross-Layer Attention" (2024).
+  const Shared& shared() const { return shared_; }
+  bool shares() const { return shared_.rows; }        ///< the layer has no cache
+  AttentionPlan sharing(const Shared& shared) const;  ///< a copy that shares so
 
   /// Tokens that a cache holds after `context` tokens.
   Index cached_tokens(Index context) const {
@@ -137,7 +152,7 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
 
   const AttentionKind* kind_;
   Given settings_;  // all that the kind has, and no other
-  bool shares_ = false;
+  Shared shared_;
 };
 
 /// Throws ShapeError unless `condition` holds; `parts` of the message are texts and whole numbers.

@@ -33,9 +33,9 @@ std::string_view Memory::form() const {
   return cache_ == nullptr ? std::string_view() : cache_->form();
 }
 
-Memory Memory::sharing(const Memory& earlier, const Memory& own) {
+Memory Memory::sharing(const Memory& earlier, const Memory& own, const AttentionPlan& plan) {
   Memory memory = earlier;
-  memory.shares_ = true;
+  memory.shares_rows_ = plan.shared().rows, memory.shares_pooled_ = plan.shared().pooled;
   memory.cache_ = own.cache_;
   memory.dry_ = own.dry_;
   memory.stats_ = own.stats_;
@@ -57,8 +57,8 @@ Rows Memory::shared(std::string_view name) const {
 }
 
 Rows Memory::keep(std::string_view name, Var x, Rounding rounding) {
-  require_setting(!shares_ || dry_ != nullptr, "a layer that shares keeps nothing, but it has '{}'",
-                  name);
+  require_setting(!shares_rows_ || dry_ != nullptr,
+                  "a layer that shares keeps nothing, but it has '{}'", name);
   return *keep({.name = std::string(name),
                 .heads = x.shape()[2],
                 .width = x.shape()[3],
@@ -83,8 +83,16 @@ std::optional<Rows> Memory::keep(const Kept& kept, std::optional<Var> x) {
   std::optional<Rows> rows;
   if (x && cache_ == nullptr) rows = *x;
   if (cache_ != nullptr && end > 0) rows = store(kept.name, x, first_position_ / block, end);
+  std::erase_if(kept_, [&](const auto& earlier) { return earlier.first == kept.name; });
   if (rows) kept_.emplace_back(kept.name, *rows);
   return rows;
+}
+
+void Memory::keep_picked(const std::optional<PickedRows>& picked, Index count) {
+  picked_ = picked;
+  if (!picked || cache_ == nullptr) return;
+  picked_rows_ = std::make_shared<std::vector<std::int32_t>>(picked->rows, picked->rows + count);
+  picked_->rows = picked_rows_->data();
 }
 
 // Several tokens that end beyond the cache read a copy of its rows and their own: in the cache, the

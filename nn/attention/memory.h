@@ -16,6 +16,7 @@ namespace headcount {
 
 struct DryPass;
 struct Kept;
+class AttentionPlan;
 class LayerCache;
 
 /// Whether a narrower cache may round these rows or must store them as Real.
@@ -41,20 +42,20 @@ class Memory {
   Memory(LayerCache& cache, Index tokens, AttentionStats* stats = nullptr);
   /// Memory that lists the cache parts in `pass`, which must outlive it.
   explicit Memory(DryPass& pass);
-  /// Memory for a layer that shares: rows come from the layer of `earlier`. The inputs of its
-  /// convolutions are in `own`.
-  static Memory sharing(const Memory& earlier, const Memory& own);
+  /// Memory for a layer of `plan` that shares what the layer of `earlier` cached or picked. What it
+  /// caches besides, such as the states of its convolutions, is in `own`.
+  static Memory sharing(const Memory& earlier, const Memory& own, const AttentionPlan& plan);
 
   /// Keeps these tokens' rows x [B, T, heads, width] and returns them with those of earlier tokens,
-  /// for `attention` with the layer's window; they live as long as this memory and those that share
-  /// it. Throws ShapeError if the layer declares other rows under that name, if T is not the number
-  /// of appended tokens, or if x needs a gradient, which a cache would lose.
+  /// for as long as this memory and those that share it live. Throws ShapeError if the layer
+  /// declares other rows of that name, if T is not the number of appended tokens, or if x needs a
+  /// gradient.
   Rows keep(std::string_view name, Var x, Rounding rounding = Rounding::by_type);
   /// Keeps the rows that `make` returns. A layer that shares has no projections to make rows with:
   /// it gets the rows of the earlier layer, and `make` is not called.
   template <std::invocable Make>
   Rows keep(std::string_view name, const Make& make, Rounding rounding = Rounding::by_type) {
-    return shares_ ? shared(name) : keep(name, make(), rounding);
+    return shares_rows_ ? shared(name) : keep(name, make(), rounding);
   }
 
   /// Keeps pooled rows: `make` returns those [B, blocks, 1, width] of the blocks of `tokens` tokens
@@ -63,9 +64,13 @@ class Memory {
   template <std::invocable Make>
   std::optional<Rows> keep_blocks(std::string_view name, Index tokens, Index width,
                                   const Make& make) {
-    return shares_ ? find_shared(name)
-                   : keep_blocks(name, tokens, width, std::optional<Var>(make()));
+    if (shares_pooled_) return find_shared(name);
+    return keep_blocks(name, tokens, width, std::optional<Var>(make()));
   }
+
+  /// Keeps what an indexer picked, `count` numbers, for later layers; none: all rows are read.
+  void keep_picked(const std::optional<PickedRows>& picked, Index count);
+  const std::optional<PickedRows>& picked() const { return picked_; }
 
   /// State of each sequence [B, heads, width] after the earlier tokens, zero before the first one.
   /// An op that computes these tokens overwrites it. Empty for whole texts.
@@ -112,7 +117,9 @@ class Memory {
   std::vector<std::shared_ptr<RowCache>> chunks_;  // rows that the cache has no slots for
   std::optional<Var> first_values_;
   std::vector<Var>* losses_ = nullptr;
-  bool shares_ = false;
+  std::optional<PickedRows> picked_;
+  std::shared_ptr<const std::vector<std::int32_t>> picked_rows_;  // of a cache's layer, on no tape
+  bool shares_rows_ = false, shares_pooled_ = false;
 };
 
 }  // namespace headcount

@@ -36,17 +36,19 @@ class LayerWeights {
   /// convolutions do.
   CausalConvolution convolution(std::string_view name, Index channels, Index taps,
                                 bool bias = false);
-  /// Weights that only make cached rows: `make()`, or none in a layer that reads another's cache.
+  /// Weights that only make cached rows: `make()`, or none in a layer that reads these rows, of
+  /// tokens or pooled ones, of another layer.
   template <std::invocable Make>
-  auto for_rows(const Make& make) -> std::optional<decltype(make())> {
-    if (plan_.shares()) return std::nullopt;
+  auto for_rows(const Make& make, bool Shared::*which = &Shared::rows)
+      -> std::optional<decltype(make())> {
+    if (plan_.shared().*which) return std::nullopt;
     return make();
   }
   /// A projection to cached rows, such as k_proj; none in a layer that reads another's cache.
   std::optional<Linear> row_matrix(std::string_view name, Index in, Index out,
-                                   std::string_view canon_part = {},
-                                   std::optional<bool> bias = {}) {
-    return for_rows([&] { return matrix(name, in, out, canon_part, bias); });
+                                   std::string_view canon_part = {}, std::optional<bool> bias = {},
+                                   bool Shared::*which = &Shared::rows) {
+    return for_rows([&] { return matrix(name, in, out, canon_part, bias); }, which);
   }
 
  private:

@@ -194,21 +194,25 @@ TopK any_sizes(Index length) {
           .first_row = one_of(3) ? any_size(0, first / tokens) : 0};
 }
 
-// Several pieces of queries and tiles of rows. Sometimes one of the inputs needs no gradient.
-// Scores of small integers are often equal. The second call adds its gradients to those of the
-// first.
+// Several pieces of queries and tiles of rows, with weights, or blocks of rows without. Sometimes
+// one of the inputs needs no gradient. Scores of small integers are often equal. The second call
+// adds its gradients to those of the first.
 TEST(ComposedPicking, PickRows) {
   EXPECT_TRUE(rc::check([] {
     const Index batch = any_size(1, 3), length = one_of(4) ? 1 : any_size(2, 150);
     const Index heads = one_of(4) ? any_size(6, 32) : any_size(1, 5), width = any_size(1, 6);
-    const TopK sizes = any_sizes(length);
+    TopK sizes = any_sizes(length);
+    const bool weighs = sizes.tokens > 1 || one_of(2), equal = one_of(2);
+    if (!weighs) {  // of equal products of several heads any has the gradient
+      sizes.block = any_size(1, 9);
+      sizes.lists = equal || one_of(2) ? heads : 1;
+    }
     const Index spare = one_of(4) ? 70 : any_size(-2, 2);
     const Index rows = std::max<Index>(
         1, one_of(5) ? any_size(1, 5) : (sizes.first_position + length) / sizes.tokens + spare);
     const std::array<Shape, 3> shapes = {
         {{batch, length, heads, width}, {batch, rows, 1, width}, {batch, length, heads}}};
     auto inputs = normal_inputs("picks" + std::to_string(any_size(0, 1000)), shapes);
-    const bool equal = one_of(2);
     for (CheckedInput& input : inputs) {
       for (Real& number : input.values) number = equal ? std::round(number) : number;
     }
@@ -216,10 +220,11 @@ TEST(ComposedPicking, PickRows) {
     std::vector<std::int32_t> lists;
     const auto twice = [&](const auto& pick) {
       return [&, pick](Tape&, Inputs x) {
-        const Picks picks = pick(x[0], x[1], x[2], Real{0.5}, sizes);
+        const auto weights = weighs ? std::optional(x[2]) : std::nullopt;
+        const Picks picks = pick(x[0], x[1], weights, Real{0.5}, sizes);
         const std::int32_t* const list = picks.picked.rows;
-        lists.assign(list, list + batch * length * sizes.most);
-        return concat(picks.scores, pick(x[0], x[1], x[2], Real{2}, sizes).scores);
+        lists.assign(list, list + picks.scores.shape().size());
+        return concat(picks.scores, pick(x[0], x[1], weights, Real{2}, sizes).scores);
       };
     };
     const OpEvaluation composed = evaluate(twice(composed_pick_rows), inputs);

@@ -76,7 +76,8 @@ Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta);
 Var composed_gated_linear_attention(Var q, Var k, Var v, Var g, std::optional<Var> beta);
 /// Picks by a stable sort of the scores that a query sees, from products of all heads, [B, T, I,
 /// R]. The lists live as long as the tape's step.
-Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& sizes);
+Picks composed_pick_rows(Var q, Var keys, std::optional<Var> weights, Real factor,
+                         const TopK& sizes);
 /// Mean of KL(p || softmax(scores)), query by query, from the logarithm of a softmax.
 Var composed_index_loss(const Picks& picks);
 

@@ -149,6 +149,19 @@ TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
   EXPECT_EQ(model->layer_attention(1).window, 16);
 }
 
+// As of Qwen3-Next, whose states and heads have values of other widths.
+TEST(AttentionPattern, LeavesTheWidthOfValuesToOtherKindsUnlessAWordNamesIt) {
+  const auto widths = [](const char* attention) {
+    const nlohmann::json given = {{"head-dim", 32}, {"v-dim", 16}, {"attention", attention}};
+    std::vector<Index> all;
+    for (const AttentionPlan& a : resolve_model(Given(model_settings(), given))->cycle)
+      all.push_back(a.values().at("v-dim"));
+    return all;
+  };
+  EXPECT_EQ(widths("delta/gqa2/gqa2:v-dim=8"), (std::vector<Index>{16, 32, 8}));
+  EXPECT_EQ(widths("mha/gqa2"), (std::vector<Index>{16, 16}));
+}
+
 TEST(AttentionSpec, ErrorsNameThePartAndSayHowToWriteAKnownOne) {
   for (const auto& [text, message] :
        {std::pair{"gqa2@32x16",
@@ -186,6 +199,8 @@ TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
          ": 'share@4': no earlier layer keeps rows with a window of 4 tokens; put one before it"},
         {"mqa@4/delta/share@0",
          ": 'share@0': no earlier layer keeps rows without a window; put one before it"},
+        {"mqa/share-index", ": 'share-index': no earlier layer picks rows; put one before it"},
+        {"dsa/share-pooled", ": 'share-pooled': no earlier layer pools rows; put one before it"},
         {"5*gqa2@64/gqa2",
          " needs 6 layers or more, `layers` is 4; raise it or shorten the pattern"}})
     EXPECT_EQ(message_of<ShapeError>([&, at = text] { applied(at); }),

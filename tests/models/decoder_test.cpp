@@ -37,7 +37,9 @@ void expect_decoding_equals_forward(const Given& config, const FormOfKind& forms
 TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
   for (const char* positions : {"rope", "learned", "none"}) {
     Given config = decoder_config(GetParam());
-    set(config, "positions", positions);
+    // Without positions, equal tokens of two blocks have equal scores, and rounding picks a block.
+    const bool ties = GetParam().starts_with("bsa") && positions == std::string_view("none");
+    set(config, "positions", ties ? "learned" : positions);
     expect_decoding_equals_forward(config);
   }
 }
@@ -105,9 +107,15 @@ TEST(DecodingInChunks, GivesTheLogitsOfAllAtOnceInFloat) {
 
 // A layer that shares has queries of its own for the indexer's rows.
 TEST(DecodingOfPickedRows, EqualsForwardWhereLayersShare) {
-  for (const char* attention : {"csa3+2@4/share/csa2+1", "csa2+3/share@0/csa4+1@3/share@3",
-                                "dsa8+2:index-topk=3/share/mqa/share",
-                                "dsa:index-topk=4@9/dsa:index-topk=1/share@9/share@0"})
+  for (const char* attention :
+       {"csa3+2@4/share/csa2+1", "csa2+3/share@0/csa4+1@3/share@3",
+        "dsa8+2:index-topk=3/share/mqa/share",
+        "dsa:index-topk=4@9/dsa:index-topk=1/share@9/share@0",
+        "bsa1+2:index-block=3/share/bsa2+2:index-block=4@9/share@9",
+        "bsa2+2:index-block=3:index-choice=kv-head/share", "dsa:index-topk=3/2*share-index/share",
+        "dsa:index-topk=3@9/share-index/share/mqa/share-index",
+        "bsa2+2:index-block=3:index-choice=kv-head/share-index",
+        "csa3+2@4/share-index/share-pooled/share-pooled-index/share"})
     expect_decoding_equals_forward(decoder_config(attention));
 }
 
@@ -137,6 +145,7 @@ Variants decoding_variants(const std::string& attention) {
                                     {"compress", "6"},
                                     {"compress", "21"},
                                     {"index-topk", "5"},
+                                    {"index-block", "6"},
                                     {"positions", "learned"}})
     if (own.contains(name)) own[name].emplace_back(value);
   own.try_emplace("canon", std::vector<std::string>{"off", "ACD"});
@@ -152,7 +161,8 @@ Given config_with_combination(const std::string& attention, std::uint32_t combin
     config.put(name, values[random_below(key, index++, values.size())]);
   reconcile(config);
   // Without positions, equal tokens have equal scores of an indexer, and rounding picks one.
-  if (config.has("index-topk") && config.text("canon") != "off") config.put("positions", "learned");
+  if (config.has("index-topk") && (config.has("index-block") || config.text("canon") != "off"))
+    config.put("positions", "learned");
   try {
     resolve_model(config);
   } catch (const ShapeError&) {  // heads that do not fill the width
@@ -183,8 +193,10 @@ bool picks(const ModelPlan& model) {
   return std::ranges::any_of(model->cycle, [&](const AttentionPlan& attention) {
     const auto& values = attention.values();
     if (!values.contains("index-topk")) return false;
-    const Index rows = values.contains("compress")
-                           ? model->context / values.at("compress").get<Index>()
+    const auto whole = [&](const char* name) { return values.at(name).get<Index>(); };
+    const Index rows = values.contains("compress") ? model->context / whole("compress")
+                       : values.contains("index-block")
+                           ? (model->context - 1) / whole("index-block") + 1
                            : attention.cached_tokens(model->context);
     return rows > values.at("index-topk");
   });

@@ -96,6 +96,7 @@ inline std::vector<std::string> and_patterns(std::vector<std::string> names) {
            "mqa/share mla/2*share/gqa2 2*mqax4@3/mha gqa2@5/share/latent-bias "
            "mqa@4/share/mla8+2@9 3*delta/gqa2 delta4/mla8+2@9/share gta2/share tpa/share "
            "mfa/share v4@5/share/v4 hca3@4/share/hca7 csa3@4/share/csa7 dsa8+2/mla/dsa@7/share "
+           "bsa1/share/bsa@7 "
            "mqa@4/gqa2@0/mla8+2/share@4/share@0/share "
            "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5 "
            "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share fox2@6/share "

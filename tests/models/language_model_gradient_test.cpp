@@ -67,11 +67,27 @@ void expect_gradients(const Given& config, Real dropout = 0) {
 // is around them, and of patterns, where what is kept has the gradients of all layers that read it.
 TEST(GradientOfModel, AgreesWithFiniteDifferences) {
   set_threads(1);  // shapes this small are not worth a second thread
-  for (const std::string attention :
-       {"mha", "mqa", "mla", "csa", "delta", "gqa2@3/2*share", "mla/share", "gqa2x6@3/mqa",
-        "mqax6@2/latent-bias", "delta/gta2/share", "gqa2@3/mqa/share@3/share@0",
-        "gqa2/gqa2:value-residual=0.3/share", "gqa2:canon=ABCD/share/mla:canon=BC", "hca2@3/share",
-        "csa2+1@3/share", "dsa:index-topk=2/share", "fox/share", "tpa/share"}) {
+  for (const std::string attention : {"mha",
+                                      "mqa",
+                                      "mla",
+                                      "csa",
+                                      "delta",
+                                      "gqa2@3/2*share",
+                                      "mla/share",
+                                      "gqa2x6@3/mqa",
+                                      "mqax6@2/latent-bias",
+                                      "delta/gta2/share",
+                                      "gqa2@3/mqa/share@3/share@0",
+                                      "gqa2/gqa2:value-residual=0.3/share",
+                                      "gqa2:canon=ABCD/share/mla:canon=BC",
+                                      "hca2@3/share",
+                                      "csa2+1@3/share",
+                                      "dsa:index-topk=2/share",
+                                      "bsa1+2:index-block=2/share",
+                                      "dsa:index-topk=2/share-index",
+                                      "csa2+1@3/share-pooled/share-pooled-index",
+                                      "fox/share",
+                                      "tpa/share"}) {
     const bool pattern = attention.find('/') != std::string::npos;
     for (const bool nanogpt : {false, true}) {
       if (pattern && nanogpt) continue;

@@ -86,9 +86,14 @@ Given settings_of(const json& config) {
       "qk_rope_head_dim": "rope-dim", "v_head_dim": "v-dim", "kv_rank": "kv-factors",
       "q_rank": "q-factors", "conv": "conv-taps", "o_lora_rank": "o-rank",
       "norm_eps": "norm-epsilon"})");
-  static const std::map<json, json> values = {{true, "on"},        {false, "off"},
-                                              {"rmsnorm", "rms"},  {"layernorm", "layer"},
-                                              {"v4_window", "v4"}, {"latent_bias", "latent-bias"}};
+  static const std::map<json, json> values = {{true, "on"},
+                                              {false, "off"},
+                                              {"rmsnorm", "rms"},
+                                              {"layernorm", "layer"},
+                                              {"v4_window", "v4"},
+                                              {"latent_bias", "latent-bias"},
+                                              {"block_sparse", "bsa"},
+                                              {"kv_head", "kv-head"}};
   // Of a state, `head_dim` is the width of keys everywhere; Mamba-2's heads are its values'.
   static const json names_of_ssd = {
       {"head_dim", "state-dim"}, {"v_head_dim", "head-dim"}, {"n_groups", "ssd-groups"}};
@@ -282,27 +287,32 @@ void Reference::check_rows(LayerCache& cache, Index length) {
 }
 
 // Checks which queries read which rows, pooled ones if there are any: each head gives them a
-// weight.
+// weight. Where groups of heads read other rows, there is a list for each.
 void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& stats) {
-  const TensorView& visible = file_.at("visible");
+  const bool grouped = file_.contains("visible_groups");
+  const TensorView& visible = file_.at(grouped ? "visible_groups" : "visible");
   const std::vector<double> wanted = visible.to_doubles();
-  const Index batch = visible.shape[0], length = visible.shape[1], rows = visible.shape[2];
+  const Index groups = grouped ? visible.shape[1] : 1, rows = visible.shape.back();
+  const Index batch = visible.shape[0], length = visible.shape[visible.shape.size() - 2];
   const std::vector<Real>& weights =
       file_.contains("cache.compressed") ? stats.pooled_weights : stats.weights;
   ASSERT_EQ(std::ssize(weights), batch * plan.heads * length * rows);
-  for (Index i = 0; i < batch * length * rows; ++i) {
-    const Index b = i / rows / length, t = i / rows % length;
-    const Index at = (b * plan.heads * length + t) * rows + i % rows;
+  for (Index i = 0; i < batch * groups * length * rows; ++i) {
+    const Index group = i / rows / length, t = i / rows % length;
+    const Index at = (group * (plan.heads / groups) * length + t) * rows + i % rows;
     EXPECT_EQ(weights[static_cast<std::size_t>(at)] > 0, wanted[static_cast<std::size_t>(i)] != 0)
         << "token " << t << ", row " << i % rows;
   }
 }
 
 // The last `kv_shared_layers` of a pattern share by type, of which their word has the window. Where
-// `rope_layers` is 0, a layer rotates nothing.
+// `rope_layers` is 0, a layer rotates nothing. By `indexer_types` layers share picks.
 std::string Reference::pattern() const {
   std::vector<std::string> words(config_.at("n_layers"), config_.value("attention", ""));
   if (config_.contains("pattern")) words = config_["pattern"];
+  const std::vector<std::string> types = config_.value("indexer_types", std::vector<std::string>());
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if (types[i] == "shared") words[i] = "share-index";
   const std::vector<int> rotates = config_.value("rope_layers", std::vector(words.size(), 1));
   for (std::size_t i = 0; i < words.size(); ++i)
     if (rotates[i] == 0) words[i] += ":positions=none";
@@ -318,7 +328,8 @@ std::string Reference::pattern() const {
 
 void Reference::check_model() {
   Given config = settings_of(config_);
-  if (config_.contains("pattern") || config_.contains("rope_layers"))
+  if (config_.contains("pattern") || config_.contains("rope_layers") ||
+      config_.contains("indexer_types"))
     config.put("attention", pattern());
   LanguageModel model(resolve_model(config, {.causal = unlisted().causal}),
                       config_.at("vocab_size"));

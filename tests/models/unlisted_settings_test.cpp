@@ -22,7 +22,7 @@ AttentionPlan as_gqa(const AttentionPlan& c) {
   Given given(attention_settings());
   given.put_known(c.values());
   AttentionPlan gqa = resolve_attention(gqa_kind(), given, c);
-  return c.shares() ? gqa.sharing() : gqa;
+  return c.shares() ? gqa.sharing({.rows = true}) : gqa;
 }
 
 // A Llama's layer with a setting that nobody lists.

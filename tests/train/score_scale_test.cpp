@@ -22,7 +22,10 @@ TEST(EntropyOfAttention, OfAVanishingScaleIsThatOfUniformRows) {
         {{"heads", 4}, {"context", kContext}, {"attention", kind->name}, {"score-scale", "1e-9"}});
     const AttentionPlan& layer = options.model->cycle.front();
     const auto picked = [&](Index rows) {
-      return std::min(rows, layer.values().value("index-topk", rows));
+      const auto of = [&](const char* name, Index none) {
+        return layer.values().value(name, none);
+      };
+      return std::min(rows, of("index-topk", rows) * of("index-block", 1));
     };
     double expected = 0;
     for (Index t = 0; t < kContext; ++t) {

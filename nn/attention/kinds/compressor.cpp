@@ -10,15 +10,18 @@ namespace headcount {
 
 Compressor::Compressor(LayerWeights& weights, CompressorPlan plan)
     : plan_(std::move(plan)),
-      kv_proj_(weights.row_matrix(plan_.weights + "kv_proj", weights.plan().dim, plan_.channels())),
-      gate_proj_(
-          weights.row_matrix(plan_.weights + "gate_proj", weights.plan().dim, plan_.channels())),
-      position_bias_(weights.for_rows([&] {
-        return weights.numbers(plan_.weights + "position_bias", {plan_.block, plan_.channels()},
-                               Initializer::zeros());
-      })),
-      kv_norm_(
-          weights.for_rows([&] { return weights.norm(plan_.weights + "kv_norm", plan_.width); })) {}
+      kv_proj_(weights.row_matrix(plan_.weights + "kv_proj", weights.plan().dim, plan_.channels(),
+                                  {}, {}, &Shared::pooled)),
+      gate_proj_(weights.row_matrix(plan_.weights + "gate_proj", weights.plan().dim,
+                                    plan_.channels(), {}, {}, &Shared::pooled)),
+      position_bias_(weights.for_rows(
+          [&] {
+            return weights.numbers(plan_.weights + "position_bias", {plan_.block, plan_.channels()},
+                                   Initializer::zeros());
+          },
+          &Shared::pooled)),
+      kv_norm_(weights.for_rows(
+          [&] { return weights.norm(plan_.weights + "kv_norm", plan_.width); }, &Shared::pooled)) {}
 
 namespace {
 

@@ -108,16 +108,15 @@ class LatentAttention : public Attention {
                            .k = s_.nope_dim,
                            .rope_key = s_.rope_dim,
                            .k_is_cached = false});
-    if (!s_.index) return;
-    indexer_.emplace(weights, *s_.index,
-                     IndexerOptions{.q_proj = "indexer.wq_b",
-                                    .weights_proj = "indexer.weights_proj",
-                                    .query_width = s_.q_rank > 0 ? s_.q_rank : c.dim,
-                                    .window = c.window});
-    const Index width = s_.index->head_dim;
-    index_k_ = weights.row_matrix("indexer.wk", c.dim, width);
-    index_norm_ =
-        weights.for_rows([&] { return weights.norm("indexer.k_norm", width, NormKind::layer); });
+    if (s_.index)
+      indexer_.emplace(weights, *s_.index,
+                       IndexerOptions{.q_proj = "indexer.wq_b",
+                                      .weights_proj = "indexer.weights_proj",
+                                      .query_width = s_.q_rank > 0 ? s_.q_rank : c.dim,
+                                      .window = c.window,
+                                      .k_proj = "indexer.wk",
+                                      .k_norm = "indexer.k_norm",
+                                      .norm = NormKind::layer});
   }
 
   Var forward(Var x, Memory& memory) const override {
@@ -136,13 +135,12 @@ class LatentAttention : public Attention {
     const Var q = rotate(normed_queries(q_heads), memory);
     AttentionOptions o = options(*x.tape, s_.nope_dim + s_.rope_dim, memory);
     std::optional<Picks> picks;
-    if (indexer_) picks = pick(x, query_latent, memory);
-    if (picks) o.picked = picks->picked;
-    if (const auto picked = picks ? gathered(*picks, latents, memory) : std::nullopt) {
-      latents = *picked;
-      for (Rows& key : rope_key) key = *gathered(*picks, key, memory);
-      o.picked.reset();
-      o.window = 0;  // all picked tokens are within it
+    if (indexer_) {
+      const auto rotated = [&](Var h) { return rotate_first(h, RotaryLayout::half, memory); };
+      picks = indexer_->pick_tokens(x, query_latent, rotated, memory);
+      o.picked = rope_key.empty() ? indexer_->read(x, picks, {&latents}, memory)
+                                  : indexer_->read(x, picks, {&latents, rope_key.data()}, memory);
+      if (picks && !o.picked) o.window = 0;  // all picked tokens are within it
     }
     // Expanding all latents pays off for many queries, not for a single query after many tokens.
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
@@ -150,22 +148,11 @@ class LatentAttention : public Attention {
         memory.form().empty() ? few_queries && can_absorb(plan()) : memory.form() == kAbsorbed;
     const Var y = absorb ? absorbed(q, latents, std::move(rope_key), o)
                          : expanded(q, latents, std::move(rope_key), o);
-    if (picks) indexer_->learn(*picks, memory);
+    if (indexer_) indexer_->learn(picks, memory);
     return output(x, y);
   }
 
  private:
-  // The tokens that the indexer picks.
-  std::optional<Picks> pick(Var x, Var query_latent, Memory& memory) const {
-    require_setting(memory.key_mask().empty(),
-                    "`index-topk` picks among all tokens before the query; it has no key mask");
-    const auto turned = [&](Var rows) { return rotate_first(rows, RotaryLayout::half, memory); };
-    const Rows keys = memory.keep("index_key", [&] {
-      return turned(split_heads((*index_norm_)((*index_k_)(x.tape->detached(x))), 1));
-    });
-    return indexer_->pick(x, turned(indexer_->queries(query_latent)), keys, memory);
-  }
-
   // Attention with keys and values of each head, expanded from the latents.
   Var expanded(Var q, const Rows& latents, std::vector<Rows> keys,
                const AttentionOptions& o) const {
@@ -220,8 +207,6 @@ class LatentAttention : public Attention {
   Linear kv_b_;
   QueryProjection q_proj_;
   std::optional<Norm> kv_norm_;
-  std::optional<Linear> index_k_;  // of dsa, where it does not share
-  std::optional<Norm> index_norm_;
   std::optional<Indexer> indexer_;  // of dsa
 };
 

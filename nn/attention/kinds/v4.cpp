@@ -109,7 +109,7 @@ class SharedRowAttention : public Attention {
     compressor.weights += "indexer.";
     compressor.kept = "indexer_";
     compressor.width = s.index->head_dim;
-    index_compressor_.emplace(weights, compressor);
+    if (!c.shared().picks) index_compressor_.emplace(weights, compressor);
     indexer_.emplace(weights, *s.index,
                      IndexerOptions{.q_proj = "compressor.indexer.q_b_proj",
                                     .weights_proj = "compressor.indexer.scorer.weights_proj",
@@ -132,19 +132,18 @@ class SharedRowAttention : public Attention {
     if (compressor_) {
       require_setting(memory.key_mask().empty(),
                       "`compress` pools all tokens of a block; it has no key mask");
-      const std::optional<Rows> rows = rows_of(*compressor_, x, memory);
+      std::optional<Rows> rows = rows_of(*compressor_, x, memory);
       if (indexer_) picks = pick(x, latent, memory);
-      const auto picked = picks ? gathered(*picks, *rows, memory) : std::nullopt;
       if (rows) {
-        const Rows values = picked.value_or(*rows);
-        o.pooled = {.keys = normalize_for_scores(*x.tape, {values}).front(),
-                    .values = values,
-                    .tokens = compressor_->plan().block};
+        const auto picked = indexer_ ? indexer_->read(x, picks, {&*rows}, memory) : std::nullopt;
+        o.pooled = {.keys = normalize_for_scores(*x.tape, {*rows}).front(),
+                    .values = *rows,
+                    .tokens = compressor_->plan().block,
+                    .picked = picked};
       }
-      if (picks && !picked) o.pooled->picked = picks->picked;
     }
     const Var y = attention(q, k, kv, o);
-    if (picks) indexer_->learn(*picks, memory);
+    if (indexer_) indexer_->learn(picks, memory);
     return output(x, grouped(rotate(y, memory, Rotation::inverse)));
   }
 
@@ -162,6 +161,7 @@ class SharedRowAttention : public Attention {
 
   // The pooled rows that the indexer picks.
   std::optional<Picks> pick(Var x, Var latent, Memory& memory) const {
+    if (!index_compressor_) return Indexer::shared(memory);
     const Var q = rotate(indexer_->queries(latent), memory);
     const std::optional<Rows> keys = rows_of(*index_compressor_, x.tape->detached(x), memory);
     return indexer_->pick(x, q, keys, memory);

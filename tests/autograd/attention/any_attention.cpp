@@ -37,6 +37,27 @@ std::vector<std::uint8_t> any_mask(const Draw& any, Index batch, Index keys) {
 
 }  // namespace
 
+// Lists for each half of the heads, or for each head, and of blocks. No number is drawn for them,
+// so that cases without picks stay as they are: a list loses its first rows for the later heads.
+void AnyAttention::gather_blocks(Index queries, Index heads) {
+  lists.lists = heads % 2 == 0 ? 2 : heads;
+  lists.block = 1 + most % 3;
+  lists.missing = most / 2 % lists.block;
+  std::vector<std::int32_t> all;
+  for (Index i = 0; i < queries * lists.lists; ++i) {
+    const auto first = picked.begin() + i / lists.lists * most;
+    std::vector<std::int32_t> list;
+    for (Index j = 0; j < most; ++j) {
+      const auto of_row = static_cast<std::int32_t>((first[j] + lists.missing) / lists.block);
+      if (first[j] >= 0 && (list.empty() || list.back() < of_row)) list.push_back(of_row);
+    }
+    if (i % lists.lists > 0 && list.size() > 1) list.erase(list.begin());
+    list.resize(static_cast<std::size_t>(most), -1);
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  picked = std::move(all);
+}
+
 AnyAttention::AnyAttention(const Draw& any, Index shortest, Index longest,
                            const std::string& seed) {
   AttentionOptions& o = options;
@@ -102,6 +123,7 @@ AnyAttention::AnyAttention(const Draw& any, Index shortest, Index longest,
   if (picks) {
     most = any(1, 6);
     picked = any_picks(any, batch, queries, length, length, 1, most, o.window);
+    if (length % 2 == 0) gather_blocks(batch * queries, heads);
   }
   if (block > 0) {
     const Index pooled_heads = one_of(2) ? 1 : heads;

@@ -27,6 +27,7 @@ struct AnyAttention {
   std::vector<std::uint8_t> mask;
   std::vector<std::int32_t> picked, picked_blocks;
   Index most = 0, most_blocks = 0;   ///< rows that a query picks; 0: it reads all
+  PickedRows lists = {};             ///< those of `picked`: how many, and of which blocks
   Index block = 0;                   ///< tokens of a pooled row; 0: there are none
   std::size_t gates = 0, sinks = 0;  ///< inputs; 0: there are none
   /// If not null, statistics, and weights of the picked rows and blocks.
@@ -44,6 +45,7 @@ struct AnyAttention {
   }
 
  private:
+  void gather_blocks(Index queries, Index heads);
   template <class Attend>
   Var call(Tape& tape, std::span<const Var> x, Attend attend) const {
     const auto cleared = [](const std::shared_ptr<Values>& weights) -> Real* {
@@ -60,7 +62,11 @@ struct AnyAttention {
       stats->keeps_weights = true;
     }
     o.stats = stats.get();
-    if (most > 0) o.picked = PickedRows{picked.data(), most, cleared(picked_weights)};
+    if (most > 0) {
+      o.picked = lists;
+      o.picked->rows = picked.data(), o.picked->most = most;
+      o.picked->weights = cleared(picked_weights);
+    }
     if (block > 0) {
       o.pooled = {.keys = pooled_keys.of(x), .values = pooled_values.of(x), .tokens = block};
       if (most_blocks > 0)

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "autograd/compositions.h"
@@ -13,12 +14,12 @@ namespace headcount {
 
 namespace {
 
-// Returns true if query t reads row `row` of those that it sees.
-bool reads(const std::optional<PickedRows>& picked, Index b, Index t, Index row, Index queries) {
-  if (!picked) return true;
-  const std::int32_t* const list = picked->of(b, t, queries);
-  const std::int32_t* const end = list + picked->most;
-  return std::find(list, end, static_cast<std::int32_t>(row)) != end;
+// Place in a query's list of the block with row `row`; -1 if it is not picked.
+Index place_in(const PickedRows& picked, Index b, Index t, Index list, Index row, Index queries) {
+  const std::int32_t* const first = picked.rows + picked.offset(b, t, queries, list);
+  const auto block = static_cast<std::int32_t>((row + picked.missing) / picked.block);
+  const Index n = std::find(first, first + picked.most, block) - first;
+  return n < picked.most ? picked.offset(b, t, queries, list) + n : -1;
 }
 
 bool masked(const AttentionOptions& o, Index b, Index key, Index keys) {
@@ -26,15 +27,20 @@ bool masked(const AttentionOptions& o, Index b, Index key, Index keys) {
 }
 
 // Keys that pooled rows are come after the others.
-bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index all_keys) {
+bool sees(const AttentionOptions& o, const Position& at, Index heads, Index queries,
+          Index all_keys) {
+  const Index b = at[0], t = at[2], s = at[3];
+  const auto reads = [&](const std::optional<PickedRows>& picked, Index row) {
+    return !picked || place_in(*picked, b, t, at[1] * picked->lists / heads, row, queries) >= 0;
+  };
   const Index keys = all_keys - (o.pooled ? o.pooled->keys.shape()[1] : 0);
   if (s >= keys) {
     return s - keys < (keys - queries + t + 1) / o.pooled->tokens &&
-           reads(o.pooled->picked, b, t, s - keys, queries);
+           reads(o.pooled->picked, s - keys);
   }
   const Index last = o.causal ? keys - queries + t : keys - 1;
   return s <= last && (o.window == 0 || s > last - o.window) && !masked(o, b, s, keys) &&
-         reads(o.picked, b, t, s, queries);
+         reads(o.picked, s);
 }
 
 Var scaled_scores(Var raw, Var seen, const AttentionOptions& options) {
@@ -69,10 +75,9 @@ void tell(const AttentionOptions& o, Var weights, const Values& of_sinks) {
   const auto tell_picked = [&](const std::optional<PickedRows>& picked, Index query, Index row,
                                Real weight) {
     if (!picked || picked->weights == nullptr) return;
-    const Index at = (query / (s[1] * s[2]) * s[2] + query % s[2]) * picked->most;
-    const std::int32_t* const list = picked->rows + at;
-    const Index n = std::find(list, list + picked->most, row) - list;
-    if (n < picked->most) picked->weights[at + n] += weight;
+    const Index list = query / s[2] % s[1] * picked->lists / s[1];
+    const Index at = place_in(*picked, query / (s[1] * s[2]), query % s[2], list, row, s[2]);
+    if (at >= 0) picked->weights[at] += weight;
   };
   if (o.stats != nullptr) {
     o.stats->weights.resize(static_cast<std::size_t>(s.rows() * keys));
@@ -123,7 +128,7 @@ Var composed_attention(Var q, std::span<const Rows> keys, const Rows& values,
   if (options.pooled) raw = concat(*raw, plain_scores(q, read(options.pooled->keys), 1));
   const Shape shape = raw->shape();
   const Var seen = made(*q.tape, shape, [&](const Position& p) {
-    return Real(sees(options, p[0], p[2], p[3], shape[2], shape[3]));
+    return Real(sees(options, p, shape[1], shape[2], shape[3]));
   });
   Var scores = scaled_scores(*raw, seen, options);
   if (options.cap > 0) scores = composed_soft_cap(scores, options.cap);
@@ -170,29 +175,64 @@ std::vector<std::int32_t> rows_seen_by(Index t, Index rows, const TopK& options)
 
 }  // namespace
 
-Picks composed_pick_rows(Var q, Var keys, Var weights, Real factor, const TopK& sizes) {
+Picks composed_pick_rows(Var q, Var keys, std::optional<Var> weights, Real factor,
+                         const TopK& sizes) {
   const Shape s = q.shape();  // [B, T, I, D]
   const Index rows = keys.shape()[1], queries = s[0] * s[1], most = sizes.most;
+  const Index lists = queries * sizes.lists, in_list = s[2] / sizes.lists;
+  const PickedRows blocks{.block = sizes.block, .missing = sizes.first_row % sizes.block};
   const Var turned = transpose(reshape(keys, {s[0], rows, s[3]}), 1, 2);  // [B, D, R]
   const Var products = matrix_product(reshape(q, {s[0], s[1] * s[2], s[3]}), turned);
-  const Var of_heads = reshape(positive_part(products), {queries, s[2], rows});
-  const Var sums = matrix_product(reshape(weights, {queries, 1, s[2]}), of_heads);
-  const Var all = scale(reshape(sums, {queries, rows}), factor);
-  auto* const lists = q.tape->scratch_of<std::int32_t>(queries * most);
-  std::fill_n(lists, queries * most, -1);
-  for (Index i = 0; i < queries; ++i) {
-    const Real* const own = all.value().data() + i * rows;
-    std::vector<std::int32_t> seen = rows_seen_by(i % s[1], rows, sizes);
-    std::ranges::stable_sort(seen, std::greater(), [=](std::int32_t row) { return own[row]; });
-    if (std::ssize(seen) > most) seen.erase(seen.begin() + most, seen.end());
-    std::ranges::sort(seen);
-    std::ranges::copy(seen, lists + i * most);
+  Var all = scale(reshape(products, {queries * s[2], rows}), factor);
+  if (weights) {
+    const Var of_heads = reshape(positive_part(all), {queries, s[2], rows});
+    all = reshape(matrix_product(reshape(*weights, {queries, 1, s[2]}), of_heads), {queries, rows});
   }
-  const Var scores = gathered(all, {s[0], s[1], most}, [=](const Position& p) {
-    const Index query = p[1] * s[1] + p[2];
-    return Position{0, 0, query, lists[query * most + p[3]]};
+  // The place in `all` of the number that is the score of a list's block; none of unseen ones.
+  struct Score {
+    Index head, row;
+    Real number;
+  };
+  std::vector<std::map<std::int32_t, Score>> scores(static_cast<std::size_t>(lists));
+  auto* const picked = q.tape->scratch_of<std::int32_t>(lists * most);
+  std::fill_n(picked, lists * most, -1);
+  for (Index list = 0; list < lists; ++list) {
+    auto& of_list = scores[static_cast<std::size_t>(list)];
+    std::vector<std::int32_t> seen;
+    for (const std::int32_t row : rows_seen_by(list / sizes.lists % s[1], rows, sizes)) {
+      const auto block = static_cast<std::int32_t>((row + blocks.missing) / sizes.block);
+      const Index first = weights ? list : list * in_list;
+      for (Index head = first; head < first + (weights ? 1 : in_list); ++head) {
+        const Real number = all.value()[static_cast<std::size_t>(head * rows + row)];
+        const auto [at, is_new] = of_list.try_emplace(block, Score{head, row, number});
+        if (is_new) seen.push_back(block);
+        if (number > at->second.number) at->second = {head, row, number};
+      }
+    }
+    const auto rank = [&](std::int32_t block) {
+      const bool own = !weights && block == seen.back();
+      return own ? std::numeric_limits<Real>::infinity() : of_list.at(block).number;
+    };
+    std::vector<std::int32_t> best = seen;
+    std::ranges::stable_sort(best, std::greater(), rank);
+    if (std::ssize(best) > most) best.erase(best.begin() + most, best.end());
+    std::ranges::sort(best);
+    std::ranges::copy(best, picked + list * most);
+  }
+  const Shape shape =
+      sizes.lists == 1 ? Shape{s[0], s[1], most} : Shape{s[0], s[1], sizes.lists, most};
+  const Var chosen = gathered(all, {lists, most}, [=](const Position& p) {
+    const std::int32_t block = picked[p[2] * most + p[3]];
+    if (block < 0) return Position{0, 0, 0, -1};
+    const Score& score = scores[static_cast<std::size_t>(p[2])].at(block);
+    return Position{0, 0, score.head, score.row};
   });
-  return {{lists, most}, scores};
+  return {{.rows = picked,
+           .most = most,
+           .lists = sizes.lists,
+           .block = blocks.block,
+           .missing = blocks.missing},
+          reshape(chosen, shape)};
 }
 
 // (sum over queries of sum over j of p_j (log p_j - log softmax(s)_j)) / queries

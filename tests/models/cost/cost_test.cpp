@@ -239,6 +239,8 @@ const std::map<std::string, Number> kPublishedWeights = {
     {"gpt-oss-120b", 36 * 26'550'144},
     {"gemma-3n-e4b", 35 * 8'388'608 + 20 * 2'097'152},
     {"deepseek-v4", Number{43} * 106'956'352 + 20 * 4'260'352 + 21 * 19'142'272},
+    {"minimax-m3", Number{60} * 106'954'752 + 57 * 3'932'416},
+    {"glm-5.2", Number{78} * 165'022'208 + 21 * 9'371'904},
     {"step-3", Number{61} * 169'347'072}};
 
 // ConfigCache compares the caches of most configurations with those of transformers.
@@ -262,6 +264,25 @@ TEST(KnownModels, HaveThePublishedWeightsAndTheCacheOfTheirConfiguration) {
     EXPECT_EQ(cache.once, published.once + open);
   }
   EXPECT_EQ(known, kPublishedWeights.size());
+}
+
+// Its other sizes are not published.
+TEST(DeepSeekV41, KeepsWhatItsConfigurationDoesAsAPattern) {
+  std::string pattern = "2*v4@128";
+  for (const char* block : {"2", "2", "2", "1"})
+    pattern +=
+        std::string("/csa") + block + "@128/" + (*block == '2' ? "5" : "3") + "*share-pooled-index";
+  for (int i = 0; i < 4; ++i) pattern += "/share-pooled/3*share-pooled-index";
+  const ModelCache cache = cache_of(resolve_model(Given(model_settings(), {{"attention", pattern},
+                                                                           {"layers", 40},
+                                                                           {"head-dim", 512},
+                                                                           {"heads", 64},
+                                                                           {"index-head-dim", 128},
+                                                                           {"rope-dim", 64}})));
+  const ModelCache published = read_config_cache(released_model("deepseek-v4.1").config);
+  EXPECT_EQ(cache.numbers(5000).growing, published.numbers(5000).growing);
+  EXPECT_EQ(cache.numbers(5000).windowed, published.numbers(5000).windowed);
+  EXPECT_EQ(published.numbers(5000).growing, 5000 * 1600);
 }
 
 ModelCache llama_of(Index layers, Index dim, Index heads, Index kv_heads) {

@@ -36,7 +36,8 @@ TEST(Memory, OfALayerThatSharesRefusesWhatTheEarlierOneDidNotKeepAndRowsOfItsOwn
   const Var x = tape.leaf({1, 2, 2, 3}, normal_values(1, 12));
   Memory first;
   first.keep("k", x);
-  Memory second = Memory::sharing(first, first);
+  const AttentionPlan plan = resolved(small_config("mha")).sharing({.rows = true});
+  Memory second = Memory::sharing(first, first, plan);
   EXPECT_THROW(second.keep("v", [&] { return x; }), ShapeError);
   EXPECT_THROW(second.keep("k", x), ShapeError);
 }

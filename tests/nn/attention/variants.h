@@ -36,6 +36,8 @@ inline const Variants& variants() {
       {"index-heads", {"1", "3"}},
       {"index-head-dim", {"4", "5"}},
       {"index-topk", {"1", "2", "8"}},
+      {"index-block", {"1", "2", "3"}},
+      {"index-choice", {"layer", "kv-head"}},
       {"index-loss", {"1", "0"}},
       {"key-heads", {"1", "2", "4"}},
       {"value-heads", {"4", "8"}},
@@ -84,11 +86,17 @@ inline bool foreign(const std::string& setting, const AttentionKind& kind) {
   return known == nullptr || !known->is_for(kind.name);
 }
 
-/// Sets back what other settings exclude: row-norm keeps scores below any cap, and one row for key
-/// and value has no values of its own to mix.
+/// Sets back what other settings exclude: row-norm keeps scores below any cap, one row for key and
+/// value has no values of its own to mix, and KV heads share out the heads of an indexer.
 inline void reconcile(Given& given) {
   if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
-  if (given.on("tie-kv")) given.put("value-residual", 0);
+  if (given.on("tie-kv")) {
+    given.put("value-residual", 0);
+    given.erase("v-dim");
+  }
+  if (given.has("index-choice") && given.has("index-heads") && given.has("kv-heads") &&
+      given.whole("index-heads") % given.whole("kv-heads") != 0)
+    given.put("index-choice", "layer");
 }
 
 /// The settings that the kind has.

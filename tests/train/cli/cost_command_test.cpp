@@ -289,7 +289,8 @@ TEST_F(CostCommand, BesideAConfigurationCountsWhatAModelOfItsSizesKeeps) {
   folder_->file("small.json", R"({"model_type": "llama", "num_hidden_layers": 4,
       "hidden_size": 64, "num_attention_heads": 2})");
   const std::string attentions =
-      "mha,gqa,mqa,mfa,gta,mla,dsa,tpa,latent-bias,fox,v4,hca,csa,delta,kda,gqa2x8,mqax16,mfa24,"
+      "mha,gqa,mqa,mfa,gta,mla,dsa,bsa,tpa,latent-bias,fox,v4,hca,csa,delta,kda,gqa2x8,mqax16,"
+      "mfa24,"
       "gta2,mla24+6,mla256+32,dsa40+10,tpa3,latent-bias5,fox1,v4@8,hca4@8,csa4+4@8,delta12,kda12,"
       "mqa/share,3*delta/mla24+6";
   for (const std::string type : {"f32", "bf16", "int8"}) {

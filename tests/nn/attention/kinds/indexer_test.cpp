@@ -1,4 +1,4 @@
-// The indexer of csa and dsa: what trains it, and what its loss leaves alone.
+// The indexer of csa, dsa and bsa: what trains it, and what its loss leaves alone.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -10,7 +10,8 @@ namespace {
 
 class AnIndexer : public testing::TestWithParam<const char*> {
  protected:
-  // A token reads `topk` rows: of two tokens each in csa, of one in dsa.
+  // A token reads `topk` rows: of two tokens each in csa, of one in dsa, or blocks of
+  // two in bsa.
   static LayerConfig config(double index_loss, Index topk = 3) {
     LayerConfig config = small_config(GetParam());
     config.max_positions = 20;
@@ -19,12 +20,13 @@ class AnIndexer : public testing::TestWithParam<const char*> {
       set(config, "compress", 2);
       set(config, "window", 4);
     }
+    if (config.kind == "bsa") set(config, "index-block", 2);
     config.given.put("index-loss", index_loss);
     return config;
   }
   const Values x = normal_values(0, 20 * 12);
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, AnIndexer, testing::Values("csa", "dsa"),
+INSTANTIATE_TEST_SUITE_P(Kinds, AnIndexer, testing::Values("csa", "dsa", "bsa"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 // Loss of the layer's indexer, of which it computes the gradients, too.
