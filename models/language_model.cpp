@@ -104,7 +104,8 @@ Var LanguageModel::run(
     Var h = block.attention_norm(x);
     if (block.canon_a) h = (*block.canon_a)(h, "canonA", memory);
     x = add(x, drop(block.attention->forward(h, memory)));
-    // The first layer's values, where a later layer mixes them with its own.
+    // The first layer's values outlive its tape where a later layer mixes them with its own
+    // values.
     const auto mixes = [](const AttentionPlan& a) { return a.value_residual > 0; };
     if (layer == 0 && std::ranges::any_of(plan_->cycle, mixes)) {
       first_values = memory.first_values();

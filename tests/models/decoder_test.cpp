@@ -115,8 +115,10 @@ TEST(DecodingOfPickedRows, EqualsForwardWhereLayersShare) {
         "bsa2+2:index-block=3:index-choice=kv-head/share", "dsa:index-topk=3/2*share-index/share",
         "dsa:index-topk=3@9/share-index/share/mqa/share-index",
         "bsa2+2:index-block=3:index-choice=kv-head/share-index",
-        "csa3+2@4/share-index/share-pooled/share-pooled-index/share"})
+        "csa3+2@4/share-index/share-pooled/share-pooled-index/share"}) {
+    SCOPED_TRACE(attention);
     expect_decoding_equals_forward(decoder_config(attention));
+  }
 }
 
 TEST(FormsOfDecoding, AreThoseOfTheLayersThatHaveThem) {

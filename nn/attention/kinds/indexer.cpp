@@ -45,7 +45,7 @@ std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>
                            .tokens = o_.tokens,
                            .first_position = memory.first_position(),
                            .window = o_.window,
-                           .first_row = keys->cache() ? keys->cache()->first_token() : 0,
+                           .first_row = keys->cache() ? keys->tokens() - rows : 0,
                            .block = o_.block,
                            .lists = o_.lists});
   memory.keep_picked(picks.picked, picks.scores.shape().size());
