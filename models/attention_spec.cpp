@@ -208,21 +208,6 @@ bool has_scores(std::span<const LayerSpec> cycle) {
       cycle, [](const LayerSpec& part) { return !part.shares() && part.kind->attends; });
 }
 
-bool left_to_others(std::span<const LayerSpec> cycle, const LayerSpec& part,
-                    std::string_view setting) {
-  if (!part.kind->attends && has_scores(cycle) &&
-      std::ranges::find(kLeftToScores, setting) != kLeftToScores.end())
-    return true;
-  const auto is_grouped = [](const LayerSpec& one) {
-    return find_setting(one.kind->settings(), "tie-kv") != nullptr;
-  };
-  return setting == "v-dim" && is_grouped(part) &&
-         std::ranges::any_of(cycle, [&](const LayerSpec& other) {
-           return !other.shares() && !is_grouped(other) &&
-                  find_setting(other.kind->settings(), setting) != nullptr;
-         });
-}
-
 std::string text_of(std::span<const LayerSpec> cycle) {
   std::string text;
   for (std::size_t i = 0, next = 0; i < cycle.size(); i = next) {
@@ -300,11 +285,13 @@ std::string without_windows(std::string_view spec) {
 }
 
 std::string spec_with(std::string_view spec, const nlohmann::ordered_json& settings) {
-  const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
+  const bool beside_scores = has_scores(parse_attention_spec(spec).cycle);
   return changed(spec, [&](LayerSpec& part) {
     if (part.shares()) return;
     for (const auto& [name, value] : settings.items()) {
-      if (!left_to_others(cycle, part, name) && !part.gives(name) &&
+      const bool left = beside_scores && !part.kind->attends &&
+                        std::ranges::find(kLeftToScores, name) != kLeftToScores.end();
+      if (!left && !part.gives(name) &&
           find_setting(attention_settings(), name)->is_for(part.kind->name))
         part.settings[name] = value;
     }

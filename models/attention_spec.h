@@ -53,10 +53,6 @@ struct AttentionSpec {
 /// have a gate of their own, so does the gate. The word of a layer may set them for it.
 inline constexpr std::array<const char*, 4> kLeftToScores = {"window", "sinks", "gate", "qk-norm"};
 
-/// Returns true if a value of `setting` for all layers of `cycle` is not for its layer `part`:
-/// kLeftToScores, and `v-dim` of heads with `tie-kv` where another kind has it, as `delta` has.
-bool left_to_others(std::span<const LayerSpec> cycle, const LayerSpec& part,
-                    std::string_view setting);
 /// Returns true if layers of the cycle have scores.
 bool has_scores(std::span<const LayerSpec> cycle);
 

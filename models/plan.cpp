@@ -111,6 +111,7 @@ void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
 void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, const Given& given,
                    const LayerPlace& place) {
   std::vector<AttentionPlan>& cycle = model.cycle;
+  const bool scores = has_scores(pattern);
   for (const LayerSpec& part : pattern) {
     try {
       model.writers.push_back(part.shares() ? find_writer(part, cycle) : std::ssize(cycle));
@@ -121,8 +122,9 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
         cycle.push_back(writer.sharing(shared));
       } else {
         Given own = given;
-        for (const Setting& setting : attention_settings())
-          if (left_to_others(pattern, part, setting.name)) own.erase(setting.name);
+        if (!part.kind->attends && scores) {
+          for (const char* name : kLeftToScores) own.erase(name);
+        }
         own.put(part.settings);
         cycle.push_back(resolve_attention(*part.kind, own, place));
       }

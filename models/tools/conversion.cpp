@@ -48,7 +48,7 @@ ModelPlan fitted(const ModelPlan& from, Given to) {
     fit("nope-dim", std::max<Index>(1, heads.head_dim - to.whole("rope-dim")));
     fit("v-dim", heads.head_dim);
   } else {
-    for (const char* const name : {"rope-dim", "v-dim"}) fit(name, from->settings[name]);
+    fit("rope-dim", from->settings["rope-dim"]);
   }
   return resolve_model(to);
 }
@@ -57,8 +57,7 @@ void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
   for (const Setting& setting : model_settings()) {
     const std::string& name = setting.name;
     // Heads of grouped attentions keep their RoPE.
-    const bool same = to->attention != kLatent &&
-                      (name == "rope-dim" || name == "rope-layout" || name == "v-dim");
+    const bool same = to->attention != kLatent && (name == "rope-dim" || name == "rope-layout");
     if (lists(kConvertedSettings, name) && !same) continue;
     const Json neutral = setting.standard.value.is_null() ? Json(0) : Json(setting.standard.value);
     const Json before = from->settings.value(name, neutral),
@@ -78,8 +77,7 @@ void require_same_widths(const AttentionPlan& from, const AttentionPlan& to) {
       "`rope-dim` {} is more than the {} dimensions of each head that RoPE rotates in the model",
       rope, rotated);
   require_setting(
-      sizes["nope-dim"] == from.head_dim - rope && sizes["v-dim"] == from.head_dim &&
-          from.values().at("v-dim") == from.head_dim,
+      sizes["nope-dim"] == from.head_dim - rope && sizes["v-dim"] == from.head_dim,
       "`nope-dim` plus `rope-dim`, and `v-dim`, must be {}, as wide as the model's heads",
       from.head_dim);
   require_setting(rank <= from.dim, "`kv-rank` {} is more than the model's width, {}", rank,

@@ -2,8 +2,7 @@
 
 /// Grouped-query attention and its two ends: H query heads share G KV heads. G = H is MHA (Vaswani
 /// et al., 2017), G = 1 is MQA (Shazeer, 2019), GQA lies between (Ainslie et al., 2023).
-/// Parameters: q_proj [H d, dim], k_proj [G d, dim], v_proj [G v, dim], o_proj [dim, H v], with v
-/// dimensions of a value, d by default.
+/// Parameters: q_proj [H d, dim], k_proj and v_proj [G d, dim], o_proj [dim, H d].
 ///
 /// MFA is MQA with wider heads, whose queries pass through a latent: q_a_proj [rank, dim],
 /// q_a_layernorm [rank] and q_b_proj [H d, rank] (Hu et al., 2024).
@@ -20,11 +19,10 @@ namespace {
 struct GroupedSizes {
   Index kv_heads = 1;  // 0: as many as query heads
   Index q_rank = 0;    // 0: no latent of the queries
-  Index rope_dim = 0, v_dim = 0;
+  Index rope_dim = 0;
   bool tie_kv = false;
 
   void visit(const auto& setting) {
-    setting(v_dim, shared_setting("v-dim", same_as("head-dim")));
     setting(rope_dim, shared_setting("rope-dim", same_as("head-dim")));
     setting(tie_kv,
             {"tie-kv", "use one projection of x as both key and value; the cache keeps it once",
@@ -33,9 +31,6 @@ struct GroupedSizes {
   void check(const AttentionPlan& c) const {
     if (rope_dim == c.head_dim) require_rotary_heads(c);
     require_rotary_part(c, rope_dim);
-    require_setting(!tie_kv || v_dim == c.head_dim,
-                    "with `tie-kv` a value is a key, `head-dim` {} wide; leave `v-dim`",
-                    c.head_dim);
     if (kv_heads > 0) require_kv_heads(c, kv_heads);
   }
 };
@@ -62,33 +57,37 @@ struct MfaSizes : GroupedSizes {
 class GroupedAttention : public Attention {
  public:
   GroupedAttention(const AttentionPlan& c, const GroupedSizes& s, LayerWeights& weights)
-      : Attention(c, s.rope_dim, {c.heads, s.v_dim}),
+      : Attention(c, s.rope_dim, {c.heads, c.head_dim}),
         kv_heads_(s.kv_heads > 0 ? s.kv_heads : c.heads),
         tie_kv_(s.tie_kv),
         q_proj_(weights, c.heads * c.head_dim, {.rank = s.q_rank}) {
-    k_proj_ =
-        weights.row_matrix(tie_kv_ ? "kv_proj" : "k_proj", c.dim, kv_heads_ * c.head_dim, "k");
-    if (!tie_kv_) v_proj_ = weights.row_matrix("v_proj", c.dim, kv_heads_ * s.v_dim, "v");
+    const auto rows = [&](const char* name, const char* part) {
+      return weights.row_matrix(name, c.dim, kv_heads_ * c.head_dim, part);
+    };
+    k_proj_ = rows(tie_kv_ ? "kv_proj" : "k_proj", "k");
+    if (!tie_kv_) v_proj_ = rows("v_proj", "v");
     add_qk_norms(weights, {c.head_dim, c.head_dim});
   }
 
   Var forward(Var x, Memory& memory) const override {
     const AttentionOptions o = options(*x.tape, plan().head_dim, memory);
-    const auto heads = [&](const char* part, const auto& projection, Index count) {
-      return split_heads(convolved(part, projection(x), memory), count);
-    };
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
-    const auto queries = [&] { return prepare(normed_queries(heads("q", q_proj_, plan().heads))); };
-    const auto keys = [&] { return normed_keys(heads("k", *k_proj_, kv_heads_)); };
-    const auto values = [&] { return mixed_values(heads("v", *v_proj_, kv_heads_), memory); };
+    const auto queries = [&] {
+      return prepare(normed_queries(split_heads(convolved("q", q_proj_(x), memory), plan().heads)));
+    };
+    const auto keys = [&] {
+      return normed_keys(split_heads(convolved("k", (*k_proj_)(x), memory), kv_heads_));
+    };
     if (tie_kv_) {
       const Rows kv = memory.keep("kv", [&] { return rotate(keys(), memory); });
       const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
       return output(x, rotate(attention(queries(), k, kv, o), memory, Rotation::inverse));
     }
     const Rows k = memory.keep("k", [&] { return prepare(keys()); });
-    const Rows v = memory.keep("v", values);
+    const Rows v = memory.keep("v", [&] {
+      return mixed_values(split_heads(convolved("v", (*v_proj_)(x), memory), kv_heads_), memory);
+    });
     return output(x, attention(queries(), k, v, o));
   }
 

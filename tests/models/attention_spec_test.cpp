@@ -149,19 +149,6 @@ TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
   EXPECT_EQ(model->layer_attention(1).window, 16);
 }
 
-// As of Qwen3-Next, whose states and heads have values of other widths.
-TEST(AttentionPattern, LeavesTheWidthOfValuesToOtherKindsUnlessAWordNamesIt) {
-  const auto widths = [](const char* attention) {
-    const nlohmann::json given = {{"head-dim", 32}, {"v-dim", 16}, {"attention", attention}};
-    std::vector<Index> all;
-    for (const AttentionPlan& a : resolve_model(Given(model_settings(), given))->cycle)
-      all.push_back(a.values().at("v-dim"));
-    return all;
-  };
-  EXPECT_EQ(widths("delta/gqa2/gqa2:v-dim=8"), (std::vector<Index>{16, 32, 8}));
-  EXPECT_EQ(widths("mha/gqa2"), (std::vector<Index>{16, 16}));
-}
-
 TEST(AttentionSpec, ErrorsNameThePartAndSayHowToWriteAKnownOne) {
   for (const auto& [text, message] :
        {std::pair{"gqa2@32x16",

@@ -23,7 +23,7 @@ class OwnProgram : public testing::Test {
 
 TEST_F(OwnProgram, NamesTheirSettingsInHelp) {
   expect_parts(folder_.done("train --help all").out,
-               {"kda, ssd, lightning, own", "own: the learned temperatures at the start [1.0]",
+               {"own; a size may follow", "own: the learned temperatures at the start [1.0]",
                 "letters: different letters that a line shows", "lion: Lion for all weights"});
 }
 

@@ -80,7 +80,6 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
                                        {"gqa", 2 * 4 * 32},
                                        {"gqa:kv-heads=2", 2 * 2 * 32},
                                        {"gqa:kv-heads=2:tie-kv=on", 2 * 32},
-                                       {"gqa:kv-heads=2:v-dim=8", 2 * (32 + 8)},
                                        {"bsa:kv-heads=2", 2 * 2 * 32 + 16},
                                        {"mla:kv-rank=48:rope-dim=16:q-rank=100", 48 + 16},
                                        {"mla:kv-rank=48:rope-dim=0:latents=2", 48},

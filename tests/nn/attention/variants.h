@@ -90,10 +90,7 @@ inline bool foreign(const std::string& setting, const AttentionKind& kind) {
 /// value has no values of its own to mix, and KV heads share out the heads of an indexer.
 inline void reconcile(Given& given) {
   if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
-  if (given.on("tie-kv")) {
-    given.put("value-residual", 0);
-    given.erase("v-dim");
-  }
+  if (given.on("tie-kv")) given.put("value-residual", 0);
   if (given.has("index-choice") && given.has("index-heads") && given.has("kv-heads") &&
       given.whole("index-heads") % given.whole("kv-heads") != 0)
     given.put("index-choice", "layer");

@@ -181,7 +181,7 @@ TEST_F(CostCommand, GivesTheMeanOfLayersThatAreNotAlike) {
 TEST_F(CostCommand, LeavesOutAnAttentionThatDoesNotFitAndSaysWhy) {
   const ProgramResult result = call("--dim 7 --heads 7 --head-dim 4 --format json");
   Names expected = names(object(""));
-  for (const std::string name : {"gqa", "gta"}) {
+  for (const std::string name : {"gqa", "gta", "bsa"}) {
     expect_parts(result.err, {"left out " + name + ": --attention " + name + " has by default"});
     std::erase(expected, name);
   }
