@@ -58,7 +58,8 @@ mqax8:heads=4,gqa4x8:heads=16,gqa2x8:heads=16,mqax8:heads=16" ;;
         [ ! -f "$file" ] || echo "$(printf %s "$file" | sha256sum | cut -c 1-64) $file"
       done | sort | cut -d ' ' -f 2 | xargs cat >"$text"; }
     flags="--preset shakespeare --data $text --match params --precision bf16 --steps 2000
-      --eval-every 250 --eval-characters 128k --seeds 3 --attention mha,mqa,mhax8" ;;
+      --eval-every 250 --eval-characters 512k --seeds 3 --control mha@32
+      --attention mha,gqa2,mqa,mla48+16" ;;
   *) echo "$0: there is no study '$study'" >&2; exit 2 ;;
 esac
 given=" $* "

@@ -60,7 +60,13 @@ const kStudies = [
   ["headers", "What does one KV head cost on headers?", [lossTable, positionTable],
     "0.25 ± 0.10 of 1.28 nats on the part evaluated, far in the context; on windows of the whole " +
     "0.16 (seed 1, `headers_losses.jsonl`)."],
+  ["headers_more", "And on more of them?", [lossTable, positionTable],
+    "0.14 ± 0.06 of 0.96 nats (three seeds, another machine)."],
+  ["headers_heads", "And two heads, a latent, a window?", [lossTable, positionTable],
+    "0.06 and 0.09, 0.11 and 0.14, 0.13 and 0.12, where one KV head costs 0.16 and 0.14 (two seeds)."],
   ["headers_long", "And in a longer run, of one seed?", [lossTable, positionTable]],
+  ["headers_rates", "Which rate suits width 64?", [sweepTable],
+    "Almost the same one, 0.02 and 0.01 (one seed)."],
   ["shakespeare_canon", "What do convolutions, gates and sinks do?", [lossTable],
     "Added convolutions cost 0.03; gates and sinks show nothing."],
   ["shakespeare_controls", "What do they do after half of the steps?", [lossTable]],
