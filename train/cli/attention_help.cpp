@@ -101,7 +101,9 @@ struct Explained {
 
 std::optional<Explained> explained(std::string_view name) {
   const std::string word(name);
-  const auto topic = std::ranges::find(kTopics, name, &Topic::name);
+  // share@64, share-index and others are ways to share.
+  const auto topic =
+      std::ranges::find(kTopics, name.starts_with("share") ? "share" : name, &Topic::name);
   if (topic != std::end(kTopics)) return Explained{as_flags(topic->text), topic->command};
   if (const BuiltInCorpus* const corpus = find_built_in(name))
     return Explained{"built-in text: " + std::string(corpus->about), "headcount data " + word,

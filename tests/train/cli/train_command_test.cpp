@@ -264,6 +264,7 @@ TEST(HelpCommand, ExplainsTopicsTextsAndOptimizers) {
   }
   expect_parts(folder.done("help lookup").out, {"one piece stands", "\n  --directions  "});
   expect_parts(folder.done("help muon").out, {"\n  --muon-lr  "});
+  expect_parts(folder.done("help share-index").out, {"share-index: as a part of a pattern"});
   for (const std::string& line : lines_of(all)) EXPECT_LE(character_count(line), 100u) << line;
 }
 
