@@ -156,7 +156,7 @@ nlohmann::json lookup_defaults() {
 }
 
 // Equal bytes of cache, on four KV heads and on one.
-constexpr std::string_view kLookupAttentions = "gqa4x8,mqax32,mqax32:qk-norm=on";
+constexpr std::string_view kLookupAttentions = "gqa4x8,mqax32,gqa4x8:qk-norm=on,mqax32:qk-norm=on";
 
 }  // namespace
 

@@ -79,10 +79,11 @@ std::string sensitivity(const ComparisonResult& result);
 
 /// What the words of verdicts mean, sentences for help and reports; README.md quotes them.
 inline constexpr std::string_view kVerdictMeaning =
-    "Enough: with the same seed an attention is shown to need at most 25 % more steps than the "
-    "reference, or to lose at most 5 points of right answers or 1 % of the loss. Later, or not "
-    "enough: to need or lose more. Not learned: likewise, and most seeds never learned. Undecided: "
-    "neither.";
+    "Enough: shown, seed by seed, to need at most 25 % more steps than the reference, or to lose "
+    "at "
+    "most 5 points of right answers or 1 % of the loss. Later, or not enough: shown to need or "
+    "lose "
+    "more. Not learned: later, and most seeds never learned. Undecided: neither is shown.";
 
 /// Word for the verdict on `variant`, which has one: "enough", "undecided", "not enough" or, of
 /// steps to learn, "later" or "not learned".

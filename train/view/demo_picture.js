@@ -16,7 +16,8 @@ export function demoPicture(recall, lookups) {
   const series = [
     { name: "lookups", style: 1,
       points: [point(lookups, "mqax32", 1), point(lookups, "gqa4x8", 4)] },
-    { name: "… with QK-norm", style: 2, points: [point(lookups, "mqax32:qk-norm=on", 1)] },
+    { name: "… with QK-norm", style: 2,
+      points: [point(lookups, "mqax32:qk-norm=on", 1), point(lookups, "gqa4x8:qk-norm=on", 4)] },
     { name: "recall", style: 0, points: [point(recall, "mqa", 1), point(recall, "mha", 4)] }];
   return { svg: chart({ kind: "lines", series, title: "Training steps until a task is learned",
     caption: "Medians of five seeds, with the least and the most. Recall asks for the value of a " +

@@ -93,7 +93,7 @@ const kStudies = [
     "Four of 13 in five of five seeds, at one rate: `mha`, `gqa2`, `mqa`, `gta2`."],
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["lookups", "How soon are lookups in six directions learned?", [stepsTable],
-    "On one KV head not in 1600 steps, with QK-norm in 400; four take 900 (eight query heads)."],
+    "On one KV head not in 1600 steps, with QK-norm in 400; four take 900 and 675."],
   ["recall_bytes", "How soon is recall of eight pairs learned, at the best of three rates?",
     [stepsTable, sweepTable],
     "One head and four after 420 steps, latents and narrow heads after 1140 and more."],

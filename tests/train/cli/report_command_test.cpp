@@ -98,7 +98,7 @@ TEST_F(ReportCommand, JudgesKeptResultsAgainAndShowsThemBesideRuns) {
                {"<h2>Training run: a</h2>", "<h2>13 attentions compared</h2>",
                 "<strong>Verdict:</strong> <p><b>enough</b> mqa: 25&nbsp;% of mha's KV cache",
                 "What was asked: a line is pairs of a key and its value",
-                "<dt>verdict</dt>\n<dd>Enough: with the same seed an attention",
+                "<dt>verdict</dt>\n<dd>Enough: shown, seed by seed, to need",
                 "<th scope=\"row\">mqa</th><td>262</td>"});
   expect_parts(text(kept + "mqar_bytes.json --format csv"), {"spec,", "\nmqa,"});
   expect_refusal(kUsage, kept + "mqar_bytes.json a --format csv",

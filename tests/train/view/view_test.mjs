@@ -165,7 +165,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   const { svg } = demoPicture(kept("recall"), kept("lookups"));
   expectSound(svg, "demo");
   includes(svg, "not learned in 1,600 steps", "mqax32: more than 1,600 steps",
-    "mqax32:qk-norm=on: 400 steps");
+    "mqax32:qk-norm=on: 400 steps", "gqa4x8:qk-norm=on: 675 steps");
   const [one, four] = [...svg.matchAll(/class="mark c1" transform="translate\(\S+ (\S+)\)/g)];
   assert.equal(svg.match(/class="level" d="M\S+ ([\d.]+)/)[1], one[1]);
   assert.ok(Number(one[1]) < Number(four[1]));
