@@ -199,8 +199,8 @@ nlohmann::json recall_defaults() {
 }
 
 constexpr std::string_view kAboutRecall =
-    "a line is pairs of a key and its value, then keys again, each of which asks for its value; a "
-    "random character follows such a key";
+    "a line is pairs of a key and its value, then keys again in another order, each of which asks "
+    "for its value; the character printed after such a key is random, so no answer can be copied";
 
 }  // namespace
 

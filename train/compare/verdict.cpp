@@ -392,10 +392,11 @@ std::vector<VerdictItem> verdict_items(const ComparisonResult& result) {
   const Numbers numbers{than, result.question.metric, *limit};
   std::vector<VerdictItem> items;
   for (const char* const word : verdict_words(numbers.metric)) {
+    const bool has_learned = word != std::string_view("not learned");
     for (const VariantResult* variant : attentions_with(result, word))
       items.push_back({word, variant->label() + ": " +
                                  share_text(variant->cache_bytes_per_token, than) + " KV cache, " +
-                                 numbers.cost(*variant)});
+                                 (has_learned ? "" : "not ") + numbers.cost(*variant)});
   }
   if (all_are_enough(result)) items.push_back({"", std::string(kCostsNothing)});
   return items;

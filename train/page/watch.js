@@ -168,7 +168,8 @@ async function judge() {
   byId("verdicts").replaceChildren(...texts.map((text) => h("li", {}, text)));
   const seeds = Math.min(...runs.map((run) => run.records.length));
   setText(byId("seeds-note"), seeds < kMostSeeds
-    ? `A verdict takes ${kMostSeeds} seeds; this is ${plural(seeds, "seed")}.` : "");
+    ? `A verdict takes ${kMostSeeds} seeds; this is ${plural(seeds, "seed")}, so undecided only ` +
+      "says that more are needed." : "");
 }
 
 // What the newest right answers rest on.

@@ -145,7 +145,9 @@ function exampleOf(r) {
   const line = characters.slice(Math.max(begin, question - 200), question);
   const answer = characters[at < 0 ? question : at];
   return `<pre class="example">${shown(line)}<b>${shown([answer])}</b></pre>\n` +
-    element("p", "An example: the underlined character is the right answer.");
+    element("p", at < 0 ? "An example: the underlined character is the right answer."
+      : `An example: ${shown([characters[question - 1]])} stands again, and the underlined ` +
+        "character, its value, is the right answer.");
 }
 
 // Words of the tables, beside those of attentions and verdicts.

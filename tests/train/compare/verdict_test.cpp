@@ -184,7 +184,7 @@ TEST(VerdictItems, BeginWithTheirWords) {
   EXPECT_EQ(steps[0].text,
             "mqa: 25 % of mha's KV cache, in 100 steps (seed by seed +0 %, 5 of 5 below +25 %)");
   EXPECT_EQ(steps[2].text,
-            "delta: 1.6 % of mha's KV cache, in 400 steps (0 of 5 seeds below +25 %)");
+            "delta: 1.6 % of mha's KV cache, not in 400 steps (0 of 5 seeds below +25 %)");
   ComparisonResult none = decided_comparison();
   none.question.tolerance = 0.1;
   EXPECT_EQ(verdict_items(summarized(none)).back().word, "");
