@@ -213,11 +213,11 @@ struct ComparisonResult {
   Index context = 0;  ///< tokens, of the trained models
   /// Floor of the loss, if the corpus has one and its stories fit into the context.
   std::optional<double> entropy_per_character;
-  Index longest_story = 0;             ///< characters; see Corpus
-  Index evaluated_characters = 0;      ///< of the validation part; 0: all
-  Index rounded_characters = 0;        ///< of them, through rounded caches; 0: all
-  bool only_answers = false;           ///< the loss counts the corpus's answers only
-  std::optional<Baselines> baselines;  ///< see Corpus
+  Index longest_story = 0;              ///< characters; see Corpus
+  Index evaluated_characters = 0;       ///< of the validation part; 0: all
+  Index rounded_characters = 0;         ///< of them, through rounded caches; 0: all
+  bool only_answers = false;            ///< the loss counts the corpus's answers only
+  std::optional<Baselines> baselines;   ///< see Corpus
   std::optional<double> baseline_loss;  ///< loss of a baseline that learned nothing: see premises.h
   Index steps = 0;                      ///< of the reference
   Index too_long_warmup = 0;            ///< its warm-up, in steps, if that is longer; 0 otherwise
