@@ -59,10 +59,8 @@ const Topic kTopics[] = {
      "(cross-layer attention, arXiv 2405.12981), so that mqa/share keeps half of what mqa does. "
      "share@64 reads that of the nearest layer with a window of 64 tokens, share@0 of the nearest "
      "without a window: sharing by type, as in Gemma 3n. share-index has a cache of its own and "
-     "reads "
-     "what the nearest earlier indexer picked, as in GLM-5.2; share-pooled reads the nearest "
-     "earlier "
-     "pooled rows, share-pooled-index both, as in DeepSeek-V4.1.",
+     "reads what the nearest earlier indexer picked, as in GLM-5.2; share-pooled reads the nearest "
+     "earlier pooled rows, share-pooled-index both, as in DeepSeek-V4.1.",
      "headcount train --attention mqa/share"},
     {"window",
      "with a window of N tokens, mqa@16 or --window 16, a token reads the last N, itself included, "
