@@ -254,9 +254,10 @@ extern constinit const AttentionKind kMla = attention_of<LatentAttention, MlaSiz
      .summary =
          "Multi-head latent attention (DeepSeek-V2) keeps one latent and one small rotary key for "
          "all heads: rank + rotary numbers a token. Keys and values of each head are rebuilt from "
-         "the latent or, absorbed, queries are taken into the latent's space, so that it is read "
-         "as it is. It is worth choosing where bytes are scarce and arithmetic is not: DeepSeek-V2 "
-         "keeps as little as 2.25 KV heads would, with keys and values for each of 128 heads.",
+         "the latent or, absorbed, queries are multiplied by what would rebuild keys, so that the "
+         "latent is read as it is. It is worth choosing where bytes are scarce and arithmetic is "
+         "not: DeepSeek-V2 keeps as little as 2.25 KV heads would, with keys and values for each "
+         "of 128 heads.",
      .formula =
          "softmax(qᵢ kᵢᵀ / √w) vᵢ with kᵢ = [Aᵢ c, rotary key], vᵢ = Bᵢ c, w the width of kᵢ; c is "
          "one normed latent for all heads",
