@@ -58,13 +58,14 @@ void refuse_unread(const CommandLine& line, const SettingList& settings,
   for (const auto& [name, text] : line.given) {
     const Setting* const setting = find_setting(settings, name);
     if (setting == nullptr || name == "attention") continue;
-    const nlohmann::json value = setting->value(text);
+    const nlohmann::ordered_json value = setting->value(text);
     const auto has = [&](const auto& model) { return model.contains(setting->name); };
     const auto heeds = [&](const auto& model) {
       return has(model) && model[setting->name] == value;
     };
     const bool known = std::ranges::any_of(models, has);
-    const bool left_out = !known && setting->traits.quiet && value == setting->standard.value;
+    const bool left_out =
+        !known && setting->traits.quiet && nlohmann::json(value) == setting->standard.value;
     if (left_out || std::ranges::any_of(models, heeds)) continue;
     std::string by = chosen(*setting);
     if (known) {

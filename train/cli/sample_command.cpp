@@ -107,7 +107,7 @@ int sample_command(const Call& call) {
     const bool is_form = find_setting(form_settings(), name) != nullptr;
     if (!options.cache && (is_form || name.starts_with("cache-")))
       throw UsageError("--{} has no effect with --cache off; leave one of the two out", name);
-    const auto is_its = [&](const AttentionPlan& a) { return a.kind().name == name; };
+    const auto is_its = [&name = name](const AttentionPlan& a) { return a.kind().name == name; };
     if (is_form && std::ranges::none_of(plan->cycle, is_its))
       throw UsageError("--{} does not apply to {}, whose attention is {}; leave it out", name,
                        line.get("from"), plan->word);
