@@ -82,9 +82,7 @@ std::string other_defaults() {
 SettingList compare_settings() {
   SettingList all = settings_in(
       Scope::comparison,
-      {{"attention",
-        "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; " +
-            other_defaults(),
+      {{"attention", "attentions to compare, such as mha,gqa2,mqa/share; " + other_defaults(),
         Text{checked_attentions<false>}, default_attentions(kDefaultData)},
        {"control",
         "attentions too small for the text, such as mha@4,mhax2, which are compared, too. Unless "
