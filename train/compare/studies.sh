@@ -12,11 +12,12 @@
 #   keys_lookup  the same on lookups; each of the three also with --bias
 #   lookup       query heads by KV heads at equal bytes: QUESTION.md beside this
 #   headers      KV heads on 26 MB of C and C++ headers of Debian 12's packages, put into FOLDER
-#   dictionary   the same on 40 MB of English, Debian's package dict-gcide, put into FOLDER
+#   dictionary   the same on 40 MB of English, Debian's package dict-gcide, put into FOLDER; planned
+#                before its runs: mqa against mha after all steps, with mha@32 as control
 # shazeer, staircase, queries, bits_text and keys_text need --data TEXT, such as Tiny Shakespeare. A
 # second call continues the first.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,17s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,18s/^# //p' "$0" >&2; exit 2; }
 study=$1 folder=$2
 shift 2
 small="--preset shakespeare --layers 2 --dim 64 --context 64 --batch 16 --steps 1000
