@@ -57,13 +57,8 @@ const kStudies = [
   ["shakespeare_seeds", "What do more seeds say?", [lossTable],
     "Windows and states stay near MHA; sharing between two layers costs, at one rate."],
   ["shakespeare_looks", "What do more seeds say of what was looked at earlier?", [lossTable]],
-  ["headers", "What does one KV head cost on headers?", [lossTable, positionTable],
-    "0.25 ± 0.10 of 1.28 nats on the part evaluated, far in the context; on windows of the whole " +
-    "0.16 (seed 1, `headers_losses.jsonl`)."],
-  ["headers_more", "And on more of them?", [lossTable, positionTable],
-    "0.14 ± 0.06 of 0.96 nats (three seeds, another machine)."],
-  ["headers_heads", "And two heads, a latent, a window?", [lossTable, positionTable],
-    "0.06 and 0.09, 0.11 and 0.14, 0.13 and 0.12, where one KV head costs 0.16 and 0.14 (two seeds)."],
+  ["headers", "What does a smaller cache cost on headers?", [lossTable, positionTable],
+    "A quarter of MHA's bytes 0.11 to 0.15 of 0.96 nats, whichever way they are saved (three seeds)."],
   ["headers_long", "And in a longer run, of one seed?", [lossTable, positionTable]],
   ["headers_rates", "Which rate suits width 64?", [sweepTable],
     "Of AdamW's rates 0.02 and 0.01 (one seed); Muon's was not swept."],
@@ -82,8 +77,8 @@ const kStudies = [
     "Bits to 8 are free; below 4, on this text, heads of `mha`, `gqa2` and `mqa` go before bits."],
   ["bits_recall", "Which bits does recall need?", [answerTable, ...kRoundings]],
   ["keys_text", "Does a shared key suffer more from few bits?", [lossTable, ...kDivergences],
-    "In 3 bits 1.5 times as much as eight keys, with biases 2.2 times; 0.4 and 0.6 of a key for one " +
-    "query head (0.14 M parameters)."],
+    "In 3 bits 1.5 times as much as eight keys, with biases 2.2 times; 0.4 and 0.6 of a key for " +
+    "one query head (0.14 M parameters)."],
   ["keys_text_bias", "And with biases?", [lossTable, ...kDivergences]],
   ...[["keys_recall", "In recall?"], ["keys_recall_bias", "In recall, with biases?"],
     ["keys_lookup", "In lookups?"], ["keys_lookup_bias", "In lookups, with biases?"]]
