@@ -218,10 +218,5 @@ TEST(ComparisonJson, OfAnEarlierVersionIsRefusedByThatVersion) {
             "it, headcount 0.0");
 }
 
-TEST(ComparisonJson, OfSomethingElseIsRefused) {
-  for (const char* text : {"[]", "{}", "null", R"({"variants": []})", R"({"command": 3})"})
-    EXPECT_THROW(read_results(Json::parse(text)), DataError) << text;
-}
-
 }  // namespace
 }  // namespace headcount
