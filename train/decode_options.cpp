@@ -37,20 +37,21 @@ const SettingList& cache_settings() {
   return list;
 }
 
+std::string_view why_idle(const CacheRounding& rounding, std::string_view name) {
+  const auto scaled = [](const CacheTypeRow& row) { return row.scale_bytes > 0; };
+  const auto rounds = [](const CacheTypeRow& row) { return row.type != CacheType::real; };
+  if (name == "cache-group") return rounding.any_type(scaled) ? "" : "whose numbers have no scale";
+  if (name == "cache-levels")
+    return rounding.any_type(&CacheTypeRow::has_levels) ? "" : "which has its own levels";
+  return rounding.any_type(rounds) ? "" : "which rounds nothing";
+}
+
 CacheRounding read_rounding(const Given& given) {
   CacheRounding rounding = CacheRounding::parse(given.text("cache-dtype"));
-  const auto need = [&](const char* name, auto wanted, const char* reason) {
-    if (given.has(name) && !rounding.any_type(wanted))
+  for (const char* const name : kOfSomeTypes)
+    if (const auto why = why_idle(rounding, name); given.has(name) && !why.empty())
       throw SettingError("`{}` has no effect with `cache-dtype` {}, {}; leave it out", name,
-                         rounding.text(), reason);
-  };
-  need(
-      "cache-group", [](const CacheTypeRow& row) { return row.scale_bytes > 0; },
-      "whose numbers have no scale");
-  need("cache-levels", &CacheTypeRow::has_levels, "which has its own levels");
-  need(
-      "cache-recent", [](const CacheTypeRow& row) { return row.type != CacheType::real; },
-      "which rounds nothing");
+                         rounding.text(), why);
   rounding.all.group = given.whole("cache-group");
   rounding.all.rotated = given.on("cache-rotate");
   rounding.all.levels = given.chosen("cache-levels", kCacheLevels);

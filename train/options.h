@@ -93,6 +93,10 @@ const SettingList& cache_settings();
 inline constexpr std::string_view kEachHelp =
     "each:int2 lists int2 in all layers and then with one layer at a time as computed: what that "
     "gains is what the layer costs alone";
+/// The `cache_settings` that have an effect on some types only.
+inline constexpr const char* kOfSomeTypes[] = {"cache-group", "cache-levels", "cache-recent"};
+/// Why one of them has none on the types of `rounding`, a clause about them; empty if it has one.
+std::string_view why_idle(const CacheRounding& rounding, std::string_view name);
 /// Rounding from the values of `cache_settings`. Throws SettingError for those without effect.
 CacheRounding read_rounding(const Given& given);
 /// Settings that choose how an attention decodes: one for each attention that has several forms,

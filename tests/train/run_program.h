@@ -217,7 +217,13 @@ class TrainFolder {
                       const std::vector<std::string>& parts) const {
     headcount::expect_refusal(headcount(line), code, parts, line);
   }
-  /// `headcount train`, or compare, with `flags` over those of the small model.
+  /// `flags` over those of the small model, alone, and behind `headcount train` or compare.
+  static std::string small(const std::string& flags) {
+    return over_defaults(
+        "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
+        "--threads 1",
+        flags);
+  }
   static std::string train_line(const std::string& flags) { return "train " + small(flags); }
   static std::string compare_line(const std::string& flags) {
     return "compare --quiet " + small(over_defaults("--attention mha --seeds 2", flags));
@@ -252,13 +258,6 @@ class TrainFolder {
   }
 
  private:
-  static std::string small(const std::string& flags) {
-    return over_defaults(
-        "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
-        "--threads 1",
-        flags);
-  }
-
   const char* program_;
   TemporaryFolder folder_;
 };

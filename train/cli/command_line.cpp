@@ -134,10 +134,6 @@ UsageError unknown_flag(const std::vector<std::string>& arguments, std::size_t a
   return UsageError("unknown flag {}{}{}", typed, hint, suggestion(name, known, "--"));
 }
 
-}  // namespace
-
-namespace {
-
 // Throws UsageError for a text or path of `flag` that is empty or not UTF-8, which records need.
 // The parsers of other values say what they want.
 void check_text(const SettingList& settings, const std::string& flag, const std::string& value) {

@@ -34,18 +34,19 @@ bool rewrites_in(ProgressMode mode) {
   return able && isatty(STDERR_FILENO) == 1;
 }
 
-}  // namespace
-
 std::string loss_text(double loss) { return formatted("%.4f", loss); }
+
+// Time that `rest` steps will take if `done` steps took `seconds`: "ETA 4m10s".
+std::string eta_text(double seconds, Index done, Index rest) {
+  return "ETA " + duration_text(seconds / static_cast<double>(done) * static_cast<double>(rest));
+}
+
+}  // namespace
 
 std::optional<Index> terminal_columns(int file) {
   winsize size{};
   if (ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
   return size.ws_col;
-}
-
-std::string eta_text(double seconds, Index done, Index rest) {
-  return "ETA " + duration_text(seconds / static_cast<double>(done) * static_cast<double>(rest));
 }
 
 Progress::Progress(ProgressMode mode)

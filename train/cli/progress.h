@@ -20,14 +20,8 @@ namespace headcount {
 /// always: one rewritten line in any case; never: nothing.
 enum class ProgressMode { automatic, always, never };
 
-/// Loss as progress shows it: "2.5134".
-std::string loss_text(double loss);
-
 /// Width of the terminal that a file descriptor is; none if it is no terminal.
 std::optional<Index> terminal_columns(int file);
-
-/// Time that `rest` steps will take if `done` steps took `seconds`: "ETA 4m10s".
-std::string eta_text(double seconds, Index done, Index rest);
 
 /// Progress on standard error: one line that is rewritten, or plain lines.
 class Progress {

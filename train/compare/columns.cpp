@@ -26,19 +26,16 @@ void measured(Columns& all, const std::string& heading, std::string key, const V
   if (text) all.back().text = [=](Variant v) { return figure(v).is_null() ? "-" : text(v); };
 }
 
-// Adds the columns `name`_mean, which has the text of both, and `name`_ci95. `get` returns null if
-// there is no estimate.
+// Adds the columns `name`_mean, which has the text of both, and `name`_ci95.
 void estimated(Columns& all, const std::string& heading, const std::string& name,
-               const std::function<const Estimate*(Variant)>& get,
+               std::optional<Estimate> VariantResult::*of,
                const std::function<std::string(const Estimate&)>& text) {
   measured(
-      all, heading, name + "_mean", [=](Variant v) { return get(v) ? Json(get(v)->mean) : Json(); },
-      0, [=](Variant v) { return text(*get(v)); });
+      all, heading, name + "_mean", [=](Variant v) { return v.*of ? Json((v.*of)->mean) : Json(); },
+      0, [=](Variant v) { return text(*(v.*of)); });
   measured(all, {}, name + "_ci95",
-           [=](Variant v) { return get(v) ? or_null(get(v)->half_width) : Json(); });
+           [=](Variant v) { return v.*of ? or_null((v.*of)->half_width) : Json(); });
 }
-
-const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nullptr; }
 
 // Columns of sizes, which are known before any run, and of how the runs ended.
 void add_sizes(Columns& columns, const ComparisonResult& result) {
@@ -57,17 +54,16 @@ void add_sizes(Columns& columns, const ComparisonResult& result) {
 }
 
 void add_losses(Columns& columns, const ComparisonResult& result) {
-  estimated(
-      columns, "val loss", "val_loss", [](Variant v) { return &v.loss; },
-      [](const Estimate& e) { return estimate_text(e, 4, 1); });
+  estimated(columns, "val loss", "val_loss", &VariantResult::loss,
+            [](const Estimate& e) { return estimate_text(e, 4); });
   if (const auto floor = result.entropy_per_character) {
     measured(
         columns, "above floor", "excess_over_entropy",
-        [=](Variant v) { return v.loss.mean - *floor; }, 4);
+        [=](Variant v) { return v.loss->mean - *floor; }, 4);
   }
-  const auto answers = [](Variant v) { return pointer(v.answer_accuracy); };
-  if (std::ranges::none_of(result.variants, answers)) return;
-  estimated(columns, "answers right %", "answer_accuracy", answers,
+  const auto has_answers = [](Variant v) { return v.answer_accuracy.has_value(); };
+  if (std::ranges::none_of(result.variants, has_answers)) return;
+  estimated(columns, "answers right %", "answer_accuracy", &VariantResult::answer_accuracy,
             [](const Estimate& e) { return estimate_text(e, 1, 100); });
   const auto learned = [&result](Variant v) { return Json(runs_that_learned(v, result)); };
   measured(columns, "learned", "learned", learned, 0, [=](Variant v) {
@@ -141,10 +137,8 @@ std::optional<double> text_half_width(Variant v, const VariantResult& than) {
 // Columns that compare an attention with the reference.
 void add_comparison(Columns& columns, const ComparisonResult& result) {
   const std::string& than = reference(result).spec;
-  estimated(
-      columns, "minus " + than, "paired_difference",
-      [](Variant v) { return pointer(v.difference); },
-      [](const Estimate& e) { return signed_text(e.mean, 4) + half_width_text(e, 4, 1); });
+  estimated(columns, "minus " + than, "paired_difference", &VariantResult::difference,
+            [](const Estimate& e) { return signed_text(e.mean, 4) + half_width_text(e, 4); });
   const auto by_text = [&result](Variant v) { return text_half_width(v, reference(result)); };
   if (std::ranges::any_of(result.variants, [=](Variant v) { return by_text(v).has_value(); }))
     measured(
@@ -164,7 +158,7 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
     return number(median_cost(v)) + " (" + number(least.cost) + " to " + number(most.cost) + ")";
   });
   const auto verdict = [&result](Variant v) {
-    return has_verdict(v, result) ? Json(verdict_word(v, result.question.metric)) : Json();
+    return has_verdict(v, result) ? Json(verdict_word(v.verdict, result.question.metric)) : Json();
   };
   columns.push_back({"verdict", "verdict", {}, verdict});
 }
@@ -173,7 +167,7 @@ void add_bits_and_speed(Columns& columns, const ComparisonResult& result) {
   if (!result.only_answers) {
     measured(
         columns, "bits/char", "bits_per_character",
-        [](Variant v) { return v.loss.mean / std::numbers::ln2; }, 4);
+        [](Variant v) { return v.loss->mean / std::numbers::ln2; }, 4);
   }
   measured(columns, "train tok/s", "train_tokens_per_second",
            [](Variant v) { return or_null(v.train_tokens_per_second); });

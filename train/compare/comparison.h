@@ -66,8 +66,9 @@ struct Question {
 /// for answers and steps, which may scatter in any way, about at least half of all seeds (see
 /// Judge).
 enum class Verdict {
-  enough,      ///< the cost lies below the tolerance
-  not_enough,  ///< the cost lies above the tolerance
+  enough,       ///< the cost lies below the tolerance
+  not_enough,   ///< the cost lies above the tolerance
+  not_learned,  ///< it does, since most runs did not learn; only where steps are compared
   open,
 };
 
@@ -177,8 +178,8 @@ struct VariantResult {
   std::vector<RoundedCache> rounded;    ///< as asked for, in order
   std::vector<SweptValue> swept;        ///< every value of the sweep, in order; empty without one
 
-  // Over the finished runs, one value a seed; meaningless while there is none.
-  Estimate loss;  ///< over the seeds that all attentions finished: see common_seeds
+  // Over the finished runs, one value a seed; none while there is none.
+  std::optional<Estimate> loss;  ///< over the seeds that all attentions finished: see common_seeds
   std::optional<Estimate> difference;  ///< loss minus the reference's, seed by seed
   /// Cost by the question's metric; none for the reference. For answers and steps it is a mean
   /// without interval.

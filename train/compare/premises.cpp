@@ -4,7 +4,6 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "autograd/base/text.h"
 #include "data/built_in.h"

@@ -21,11 +21,7 @@ constexpr auto kSignalEvery = std::chrono::milliseconds(100);
 
 RunQueue::RunQueue(const std::vector<RunPlan>& runs, const Corpus& corpus, bool again,
                    RunWatcher& watcher)
-    : runs_(runs),
-      corpus_(corpus),
-      watcher_(watcher),
-      basis_(run_basis(corpus)),
-      statuses_(runs.size()) {
+    : runs_(runs), corpus_(corpus), watcher_(watcher), statuses_(runs.size()) {
   // All runs to be trained again are forgotten first, so that a comparison that is stopped and
   // continued takes none of their old results.
   for (const RunPlan& run : runs)
@@ -41,7 +37,7 @@ RunQueue::RunQueue(const std::vector<RunPlan>& runs, const Corpus& corpus, bool 
 
 // Reads how a run ended, if another process or an earlier one has ended it; returns true if so.
 bool RunQueue::refresh(std::size_t run) {
-  auto status = read_run_status(runs_[run], basis_);
+  auto status = read_run_status(runs_[run], corpus_);
   if (status) statuses_[run] = std::move(*status);
   return statuses_[run].ended;
 }
@@ -67,7 +63,7 @@ std::optional<RunQueue::Taken> RunQueue::take() {
     try {
       lock.emplace(runs_[run].folder);
     } catch (const LockedError&) {
-      require_same_run(runs_[run], basis_);
+      require_same_run(runs_[run], corpus_);
       ++at;
       continue;
     } catch (const Error& error) {
@@ -110,7 +106,7 @@ bool RunQueue::train_next(const Workers& workers) {
   };
   RunStatus status;
   try {
-    status.result = train_run(run, corpus_, basis_, workers, taken->lock, observe);
+    status.result = train_run(run, corpus_, workers, taken->lock, observe);
   } catch (const InterruptedError&) {
     return false;
   } catch (const OtherRunError&) {  // of another run
@@ -118,7 +114,7 @@ bool RunQueue::train_next(const Workers& workers) {
   } catch (const std::exception& error) {
     status.failure = error.what();
     status.diverged = dynamic_cast<const NonFiniteError*>(&error) != nullptr;
-    write_run_failure(run, status, basis_);
+    write_run_failure(run, status, corpus_);
   }
   // The outcome is in the folder before its lock is released.
   const std::lock_guard lock(mutex_);

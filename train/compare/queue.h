@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <vector>
@@ -66,12 +65,11 @@ class RunQueue {
   const std::vector<RunPlan>& runs_;
   const Corpus& corpus_;
   RunWatcher& watcher_;
-  nlohmann::json basis_;  // see run_basis
   std::vector<RunStatus> statuses_;
   std::vector<std::size_t> round_;
   std::vector<std::size_t> waiting_;  // of the round: not ended, nor taken by a job here
   Clock::time_point refreshed_;       // when other processes' outcomes were last read
-  std::mutex mutex_;                  // guards all above but `runs_`, `corpus_` and `basis_`
+  std::mutex mutex_;                  // guards all above but `runs_` and `corpus_`
 };
 
 }  // namespace headcount

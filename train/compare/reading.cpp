@@ -16,22 +16,20 @@ constexpr Index kLongest = 400;  // characters of a passage on a page
 
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
-Json rounded(std::span<const double> values) {
-  Json all = Json::array();
-  for (const double value : values) all.push_back(rounded(value));
-  return all;
-}
-
-// -log p of the target at each token but the first, given the tokens before it.
-std::vector<double> losses_of(const LanguageModel& model, std::span<const std::int32_t> tokens,
-                              const TextMarks& marks) {
+// -log p of the target at each token, given the tokens before it; null for the first, and where the
+// loss does not count it.
+Json losses_of(const LanguageModel& model, const TextPart& passage, const Corpus& corpus) {
+  const std::span<const std::int32_t> tokens = passage.tokens;
+  const TextMarks marks = {.distances = passage.distances, .hidden_answers = corpus.hidden_answers};
   Tape tape(model.parameters());
   const auto logits = model.logits(tape, tokens.first(tokens.size() - 1), 1).value();
   const auto width = static_cast<std::size_t>(model.vocabulary());
-  std::vector<double> losses;
+  Json losses = {nullptr};
   for (std::size_t i = 1; i < tokens.size(); ++i) {
     const auto row = logits.subspan((i - 1) * width, width);
-    losses.push_back(row_loss(row, target_at(tokens, static_cast<Index>(i), marks)));
+    const double loss = row_loss(row, target_at(tokens, static_cast<Index>(i), marks));
+    const bool counts = !corpus.only_answers || passage.distances[i] > 0;
+    losses.push_back(counts ? Json(rounded(loss)) : Json());
   }
   return losses;
 }
@@ -79,25 +77,22 @@ Json read_passage(const std::filesystem::path& folder, const TextPart& passage,
     throw DataError(
         "{} has weights that were trained on a text with other characters; give that text",
         folder.string());
-  const std::vector<double> of_tokens =
-      losses_of(*run.model, passage.tokens,
-                {.distances = passage.distances, .hidden_answers = corpus.hidden_answers});
-  Json losses = {nullptr}, layers = Json::array();
-  for (std::size_t i = 1; i < passage.tokens.size(); ++i) {
-    const bool counts = !corpus.only_answers || passage.distances[i] > 0;
-    losses.push_back(counts ? Json(rounded(of_tokens[i - 1])) : Json());
-  }
+  Json layers = Json::array();
   const auto before = std::span(passage.tokens).first(question_of(passage));
   for (const std::vector<HeadMap>& layer : attention_maps(*run.model, before)) {
     Json heads = Json::array();
     for (const HeadMap& head : layer) {
-      const std::span<const Real> weights = head.row(head.length - 1);
-      heads.push_back({{"entropy", rounded(head.entropy(head.length - 1))},
-                       {"weights", rounded(std::vector<double>(weights.begin(), weights.end()))}});
+      Json weights = Json::array();
+      for (const Real weight : head.row(head.length - 1))
+        weights.push_back(rounded(static_cast<double>(weight)));
+      heads.push_back(
+          {{"entropy", rounded(head.entropy(head.length - 1))}, {"weights", std::move(weights)}});
     }
     layers.push_back(std::move(heads));
   }
-  return {{"seed", run.options.value().seed}, {"losses", losses}, {"heads", layers}};
+  return {{"seed", run.options.value().seed},
+          {"losses", losses_of(*run.model, passage, corpus)},
+          {"heads", layers}};
 }
 
 }  // namespace headcount

@@ -20,12 +20,8 @@ using nlohmann::json;
 
 namespace {
 
-json basis_of(const RunRecord& record) {
-  return {{"data_sha256", record.data_sha256}, {"tuning_characters", record.tuning_characters}};
-}
-
 // Returns true if runs that differ in a setting are equal: how files are named and read, whose
-// contents the basis has, and when a run is saved, and evaluated unless that `may_end_it`.
+// contents have a hash, and when a run is saved, and evaluated unless that `may_end_it`.
 bool is_no_part_of_identity(const std::string& name, bool may_end_it) {
   if (name == "eval-every") return !may_end_it;
   return name == "data" || name == "validation" || name == "init" || name == "checkpoint-every" ||
@@ -45,10 +41,11 @@ std::string difference(const Setting& setting, const json& had, const json& now)
   return "with " + setting.name + " " + was.dump() + (is.is_null() ? "" : ", not " + is.dump());
 }
 
-// What differs between `run` on this basis and `had`, the record of a run in its folder: "with
+// What differs between `run` on this text and `had`, the record of a run in its folder: "with
 // width 64, not 32". Empty if nothing does.
-std::string difference(const RunPlan& run, const RunRecord& had, const json& basis) {
-  if (basis != basis_of(had)) return "on another text";
+std::string difference(const RunPlan& run, const RunRecord& had, const Corpus& corpus) {
+  if (had.data_sha256 != corpus.sha256 || had.tuning_characters != std::ssize(corpus.tuning.tokens))
+    return "on another text";
   const json settings = had.settings, now = to_json(run.options);
   for (const Setting& setting : training_settings()) {
     if (is_no_part_of_identity(setting.name, run.options.stops_when_learned())) continue;
@@ -114,13 +111,6 @@ void require_same_comparison(const fs::path& folder, const ComparisonResult& com
                       folder.string(), other, had.command, comparison.command);
 }
 
-json run_basis(const Corpus& corpus) {
-  RunRecord of_corpus;
-  of_corpus.data_sha256 = corpus.sha256;
-  of_corpus.tuning_characters = std::ssize(corpus.tuning.tokens);
-  return basis_of(of_corpus);
-}
-
 void write_run_result(const RunPlan& run, const RunResult& result) {
   RunRecord record = read_run_record(run.folder);
   record.status = RunRecord::kFinished;
@@ -129,10 +119,10 @@ void write_run_result(const RunPlan& run, const RunResult& result) {
   write_run_record(run.folder, std::move(record));
 }
 
-void write_run_failure(const RunPlan& run, const RunStatus& status, const json& basis) {
+void write_run_failure(const RunPlan& run, const RunStatus& status, const Corpus& corpus) {
   try {
     RunRecord record = read_run_record(run.folder);
-    if (record.status != RunRecord::kUnfinished || !difference(run, record, basis).empty()) return;
+    if (record.status != RunRecord::kUnfinished || !difference(run, record, corpus).empty()) return;
     record.status = status.diverged ? RunRecord::kDiverged : RunRecord::kFailed;
     record.failure = status.failure;
     write_run_record(run.folder, std::move(record));
@@ -154,14 +144,14 @@ RunStatus finished(const RunPlan& run, const RunRecord& record) {
 
 }  // namespace
 
-std::optional<RunStatus> read_run_status(const RunPlan& run, const json& basis) {
+std::optional<RunStatus> read_run_status(const RunPlan& run, const Corpus& corpus) {
   if (!is_there(run.folder / kRecord)) return std::nullopt;
   try {
     const RunRecord record = read_run_record(run.folder);
     if (record.version.empty() && !record.starts.empty())
       throw OtherRunError("{} holds a run of {}, whose results this version does not read",
                           run.folder.string(), record.starts.back().version);
-    const std::string other = difference(run, record, basis);
+    const std::string other = difference(run, record, corpus);
     if (record.status == RunRecord::kFinished) {
       if (other.empty()) return finished(run, record);
       throw OtherRunError("{} holds a finished run {}", run.folder.string(), other);
@@ -201,30 +191,30 @@ void forget_failure(const RunPlan& run) {
   }
 }
 
-void write_unfinished(const RunPlan& run, double machine_seconds, const json& basis) {
+void write_unfinished(const RunPlan& run, double machine_seconds, const Corpus& corpus) {
   RunRecord record = read_run_record(run.folder);
-  record.tuning_characters = basis.at("tuning_characters");
+  record.tuning_characters = std::ssize(corpus.tuning.tokens);
   record.status = RunRecord::kUnfinished;
   record.machine_seconds = machine_seconds;
   write_run_record(run.folder, std::move(record));
 }
 
-std::optional<double> read_unfinished(const RunPlan& run, const json& basis) {
+std::optional<double> read_unfinished(const RunPlan& run, const Corpus& corpus) {
   try {
     const RunRecord record = read_run_record(run.folder);
     if (record.status == RunRecord::kUnfinished && record.version == version_text() &&
-        difference(run, record, basis).empty())
+        difference(run, record, corpus).empty())
       return record.machine_seconds;
   } catch (const DataError&) {  // no run, or one that is damaged
   }
   return std::nullopt;
 }
 
-void require_same_run(const RunPlan& run, const json& basis) {
+void require_same_run(const RunPlan& run, const Corpus& corpus) {
   std::string other;
   try {
     const RunRecord record = read_run_record(run.folder);
-    if (record.status == RunRecord::kUnfinished) other = difference(run, record, basis);
+    if (record.status == RunRecord::kUnfinished) other = difference(run, record, corpus);
   } catch (const DataError&) {  // not written yet
   }
   if (!other.empty())

@@ -1,13 +1,13 @@
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "autograd/base/error.h"
 #include "train/compare/runner.h"
 
 /// How the processes of a comparison tell each other about a run: by the status, the result or the
-/// failure in its run.json. All functions take the `basis` of the run: see run_basis.
+/// failure in its run.json. `corpus` is the one that the runs are trained on, with the slice that a
+/// sweep holds back for tuning.
 
 namespace headcount {
 
@@ -27,20 +27,17 @@ void require_same_comparison(const std::filesystem::path& folder,
                              const ComparisonResult& comparison,
                              const std::vector<AttentionSpec>& specs);
 
-/// What results depend on besides settings: the text, and how much of it is held back for tuning.
-nlohmann::json run_basis(const Corpus& corpus);
-
 /// Records the result of a finished run. Throws WriteError.
 void write_run_result(const RunPlan& run, const RunResult& result);
 
 /// Records how a run that has begun ended without a result. Does not throw: a folder that cannot be
 /// written is one reason why runs fail, and another process then finds out by itself.
-void write_run_failure(const RunPlan& run, const RunStatus& status, const nlohmann::json& basis);
+void write_run_failure(const RunPlan& run, const RunStatus& status, const Corpus& corpus);
 
 /// How `run` ended, with a result or with a failure of this version of the program; none if it has
 /// not ended. Throws OtherRunError if the folder holds a finished run of other settings or another
-/// basis, or any run of an earlier version, and DataError, naming the file, if it is damaged.
-std::optional<RunStatus> read_run_status(const RunPlan& run, const nlohmann::json& basis);
+/// text, or any run of an earlier version, and DataError, naming the file, if it is damaged.
+std::optional<RunStatus> read_run_status(const RunPlan& run, const Corpus& corpus);
 
 /// Erases what earlier comparisons recorded of `run`: a result, a failure, or time taken. Throws
 /// WriteError.
@@ -50,12 +47,12 @@ void forget_failure(const RunPlan& run);
 
 /// Records that a run which has begun has no result yet, and the time taken up to its newest
 /// checkpoint, RunResult::machine_seconds. Throws WriteError, DataError.
-void write_unfinished(const RunPlan& run, double machine_seconds, const nlohmann::json& basis);
+void write_unfinished(const RunPlan& run, double machine_seconds, const Corpus& corpus);
 /// The seconds of an unfinished run, so that it can resume; none unless an earlier comparison by
-/// this version left `run` with these settings and this basis.
-std::optional<double> read_unfinished(const RunPlan& run, const nlohmann::json& basis);
+/// this version left `run` with these settings on this text.
+std::optional<double> read_unfinished(const RunPlan& run, const Corpus& corpus);
 /// Throws OtherRunError if the process that holds the folder's lock trains a run with other
-/// settings or another basis.
-void require_same_run(const RunPlan& run, const nlohmann::json& basis);
+/// settings or on another text.
+void require_same_run(const RunPlan& run, const Corpus& corpus);
 
 }  // namespace headcount

@@ -73,8 +73,11 @@ void judge_all(ComparisonResult& result, const Judge& judge) {
     if (&v != &than) v.verdict = judge.verdict(deciding_costs(v, than), limit);
   }
   result.undecided = why_control_passes(result);
-  if (result.undecided.empty()) return;
-  for (VariantResult& v : result.variants) v.verdict = Verdict::open;
+  for (VariantResult& v : result.variants) {
+    if (!result.undecided.empty()) v.verdict = Verdict::open;
+    if (v.verdict == Verdict::not_enough && result.question.metric == Metric::steps && !learns(v))
+      v.verdict = Verdict::not_learned;
+  }
 }
 
 }  // namespace
@@ -83,11 +86,6 @@ void summarize(ComparisonResult& result) {
   const Question& question = result.question;
   const Judge judge(question.metric, question.seeds);
   result.common_seeds = finished_by_all(result.variants);
-  const auto estimate_of = [&](const std::vector<double>& values) {
-    Estimate e = estimate(values);
-    if (!question.intervals) e.half_width.reset();
-    return e;
-  };
   for (VariantResult& v : result.variants) {
     if (&v != &reference(result)) compare_with_reference(v, result, judge);
   }
@@ -95,7 +93,9 @@ void summarize(ComparisonResult& result) {
   for (VariantResult& v : result.variants) {
     if (v.runs.empty()) continue;
     const auto mean = [&](const auto& value) {
-      return estimate_of(over_runs(v, result.common_seeds, value));
+      Estimate e = estimate(over_runs(v, result.common_seeds, value));
+      if (!question.intervals) e.half_width.reset();
+      return e;
     };
     v.loss = mean([](const RunResult& r) { return r.validation_loss; });
     if (v.runs.front().answer_accuracy)

@@ -1,7 +1,6 @@
 #include "train/compare/rounded.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -67,8 +66,7 @@ std::vector<CacheRounding> read_roundings(const Given& given, Index layers) {
     return all;
   }
   const std::string types = given.text("cache-dtype"), turns = given.text("cache-rotate");
-  std::set<std::string> read;  // by one type or more
-  std::set<std::string> caches;
+  std::set<std::string> read, caches;  // settings that some type heeds; names so far
   for (std::string_view type : split_text(types, ',')) {
     const bool each = CacheRounding::take_each(type);
     for (const std::string_view turn : split_text(turns, ',')) {
@@ -76,16 +74,11 @@ std::vector<CacheRounding> read_roundings(const Given& given, Index layers) {
       one.put("cache-dtype", std::string(type));
       one.put("cache-rotate", std::string(turn));
       const CacheRounding rounding = CacheRounding::parse(type);
-      const auto scaled = [](const CacheTypeRow& row) { return row.scale_bytes > 0; };
-      const auto rounds = [](const CacheTypeRow& row) { return row.type != CacheType::real; };
-      const auto take = [&](const char* name, bool has_effect) {
-        if (!given.has(name) || !has_effect) return;
+      for (const char* const name : kOfSomeTypes) {
+        if (!given.has(name) || !why_idle(rounding, name).empty()) continue;
         one.put(name, given.get(name));
         read.insert(name);
-      };
-      take("cache-group", rounding.any_type(scaled));
-      take("cache-levels", rounding.any_type(&CacheTypeRow::has_levels));
-      take("cache-recent", rounding.any_type(rounds));
+      }
       std::vector<CacheRounding> list = {read_rounding(one)};
       if (each) std::ranges::copy(list.front().each_exact(layers), std::back_inserter(list));
       for (CacheRounding& next : list) {
@@ -97,10 +90,9 @@ std::vector<CacheRounding> read_roundings(const Given& given, Index layers) {
       }
     }
   }
-  for (const char* const name : {"cache-group", "cache-levels", "cache-recent"}) {
+  for (const char* const name : kOfSomeTypes)
     if (given.has(name) && !read.contains(name))
       throw SettingError("`{}` has no effect with `cache-dtype` {}; leave it out", name, types);
-  }
   return all;
 }
 

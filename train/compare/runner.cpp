@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "models/checkpoint/checkpoint.h"
@@ -41,36 +40,30 @@ void read_curve(const RunPlan& run, RunResult& result) {
   }
 }
 
-// Time that a run takes, over all its starts.
-class RunClock {
- public:
-  RunClock(const RunPlan& run, const nlohmann::json& basis, int jobs)
-      : run_(run), basis_(basis), jobs_(jobs) {}
+double seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
 
-  void add_earlier(double machine_seconds) { before_ = machine_seconds; }
-  double machine_seconds() const { return before_ + seconds_since(start_) / jobs_; }
+// Time that a run takes, over all its starts.
+struct RunClock {
+  const RunPlan& run;
+  const Corpus& corpus;
+  int jobs;           // runs side by side
+  double before = 0;  // machine seconds of earlier starts
+  Clock::time_point start = Clock::now(), saved = start;
+
+  double machine_seconds() const { return before + seconds_since(start) / jobs; }
   // Returns true if a checkpoint is due after this step: by number, or after five minutes.
   bool checkpoint_is_due(Index step) const {
     constexpr double kSeconds = 300;
-    const Index every = run_.options.checkpoint_every;
-    return every > 0 ? step % every == 0 : seconds_since(saved_) >= kSeconds;
+    const Index every = run.options.checkpoint_every;
+    return every > 0 ? step % every == 0 : seconds_since(saved) >= kSeconds;
   }
   // Records the time up to a checkpoint that is saved now.
   void save() {
-    write_unfinished(run_, machine_seconds(), basis_);
-    saved_ = Clock::now();
+    write_unfinished(run, machine_seconds(), corpus);
+    saved = Clock::now();
   }
-
- private:
-  static double seconds_since(Clock::time_point then) {
-    return std::chrono::duration<double>(Clock::now() - then).count();
-  }
-
-  const RunPlan& run_;
-  const nlohmann::json& basis_;
-  int jobs_;           // runs side by side
-  double before_ = 0;  // seconds of earlier starts
-  Clock::time_point start_ = Clock::now(), saved_ = start_;
 };
 
 // Run that is ready to be trained.
@@ -97,10 +90,10 @@ std::optional<ReadyRun> resume_run(const RunPlan& run, const Corpus& corpus,
 }
 
 ReadyRun begin_run(const RunPlan& run, const Corpus& corpus, const FolderLock& lock,
-                   const nlohmann::json& basis, RunClock& clock) {
-  if (const auto before = read_unfinished(run, basis)) {
+                   RunClock& clock) {
+  if (const auto before = read_unfinished(run, corpus)) {
     if (auto there = resume_run(run, corpus, lock)) {
-      clock.add_earlier(*before);
+      clock.before = *before;
       return std::move(*there);
     }
   }
@@ -115,10 +108,10 @@ ReadyRun begin_run(const RunPlan& run, const Corpus& corpus, const FolderLock& l
 
 }  // namespace
 
-RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::json& basis,
-                    const Workers& workers, const FolderLock& lock, const StepObserver& observe) {
-  RunClock clock(run, basis, workers.jobs);
-  auto [learner, run_folder] = begin_run(run, corpus, lock, basis, clock);
+RunResult train_run(const RunPlan& run, const Corpus& corpus, const Workers& workers,
+                    const FolderLock& lock, const StepObserver& observe) {
+  RunClock clock{run, corpus, workers.jobs};
+  auto [learner, run_folder] = begin_run(run, corpus, lock, clock);
   RunFolder& folder = run_folder;
   const auto watch = [&](const StepResult& step, std::optional<double> validation,
                          double training_seconds) {

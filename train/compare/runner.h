@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -45,9 +44,8 @@ struct Workers {
 /// result when it has finished. The run resumes from its newest checkpoint, to the same bits,
 /// if an earlier process left it unfinished and program, settings and text are still the same;
 /// otherwise it begins anew. Checkpoints are saved as `checkpoint-every` says, or every five
-/// minutes. `basis` is that of `corpus`: see run_basis. Throws what train_to_end, RunFolder and
-/// write_run_result throw.
-RunResult train_run(const RunPlan& run, const Corpus& corpus, const nlohmann::json& basis,
-                    const Workers& workers, const FolderLock& lock, const StepObserver& observe);
+/// minutes. Throws what train_to_end, RunFolder and write_run_result throw.
+RunResult train_run(const RunPlan& run, const Corpus& corpus, const Workers& workers,
+                    const FolderLock& lock, const StepObserver& observe);
 
 }  // namespace headcount

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
@@ -34,16 +33,6 @@ Index seed_count(std::string_view text) {
 std::string share_text(double bytes, const VariantResult& reference) {
   const double percent = kPercent * bytes / reference.cache_bytes_per_token;
   return formatted("%.*f %% of ", percent < 10 ? 1 : 0, percent) + reference.spec + "'s";
-}
-
-// Returns false if most runs, of a comparison of steps, did not learn.
-bool learns(const VariantResult& variant) {
-  return !variant.costs.empty() && std::isfinite(middle_cost(variant, Metric::steps));
-}
-
-// Words of verdicts, in the order in which texts list them.
-std::array<const char*, 4> verdict_words(Metric metric) {
-  return {"enough", metric == Metric::steps ? "later" : "not enough", "not learned", "undecided"};
 }
 
 // Writes costs with as many decimals as show two digits of the tolerance: for a loss at least
@@ -108,14 +97,12 @@ struct Numbers {
 };
 
 // Attentions with this verdict, in the order given; those that are enough, by rising cache.
-std::vector<const VariantResult*> attentions_with(const ComparisonResult& result,
-                                                  std::string_view word) {
+std::vector<const VariantResult*> attentions_with(const ComparisonResult& result, Verdict verdict) {
   std::vector<const VariantResult*> found;
-  for (const VariantResult& variant : result.variants) {
-    if (has_verdict(variant, result) && verdict_word(variant, result.question.metric) == word)
-      found.push_back(&variant);
-  }
-  if (word == "enough") std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
+  for (const VariantResult& variant : result.variants)
+    if (has_verdict(variant, result) && variant.verdict == verdict) found.push_back(&variant);
+  if (verdict == Verdict::enough)
+    std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
   return found;
 }
 
@@ -127,7 +114,7 @@ constexpr std::string_view kCostsNothing =
 // may ask for nothing that a smaller cache lacks.
 bool all_are_enough(const ComparisonResult& result) {
   return result.question.metric == Metric::loss && result.question.controls.empty() &&
-         attentions_with(result, "enough").size() + 1 == result.variants.size();
+         attentions_with(result, Verdict::enough).size() + 1 == result.variants.size();
 }
 
 }  // namespace
@@ -315,11 +302,14 @@ std::string sensitivity(const ComparisonResult& result) {
   return text + ".";
 }
 
-std::string verdict_word(const VariantResult& variant, Metric metric) {
-  const auto [enough, more, not_learned, undecided] = verdict_words(metric);
-  if (variant.verdict == Verdict::open) return undecided;
-  if (variant.verdict == Verdict::enough) return enough;
-  return metric == Metric::steps && !learns(variant) ? not_learned : more;
+std::string verdict_word(Verdict verdict, Metric metric) {
+  const char* const more = metric == Metric::steps ? "later" : "not enough";
+  return std::array{"enough", more, "not learned", "undecided"}.at(
+      static_cast<std::size_t>(verdict));
+}
+
+bool learns(const VariantResult& variant) {
+  return !variant.costs.empty() && std::isfinite(middle_cost(variant, Metric::steps));
 }
 
 double middle_cost(const VariantResult& variant, Metric metric) {
@@ -339,7 +329,7 @@ bool has_verdict(const VariantResult& variant, const ComparisonResult& result) {
 }
 
 const VariantResult* cheapest_enough(const ComparisonResult& result) {
-  const std::vector<const VariantResult*> enough = attentions_with(result, "enough");
+  const std::vector<const VariantResult*> enough = attentions_with(result, Verdict::enough);
   return enough.empty() ? nullptr : enough.front();
 }
 
@@ -350,7 +340,7 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   if (!limit || than.runs.empty()) return {than.label() + ", the reference, has no finished run"};
   if (!result.undecided.empty()) return {"nothing can be decided: " + result.undecided};
   const Numbers numbers{than, result.question.metric, *limit};
-  std::vector<const VariantResult*> enough = attentions_with(result, "enough");
+  std::vector<const VariantResult*> enough = attentions_with(result, Verdict::enough);
   std::vector<std::string> parts;
   const bool none = enough.empty();
   if (none) {
@@ -377,10 +367,10 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
     if (named_alone && !names.empty()) parts.push_back(together + ": " + list_text(names));
   };
   add(enough, "too", "enough too");
-  const auto [_, more, not_learned, undecided] = verdict_words(numbers.metric);
-  add(attentions_with(result, more), none ? "not enough" : "not", more);
-  add(attentions_with(result, not_learned), "not", not_learned);
-  add(attentions_with(result, undecided), undecided, undecided);
+  add(attentions_with(result, Verdict::not_enough), none ? "not enough" : "not",
+      verdict_word(Verdict::not_enough, numbers.metric));
+  add(attentions_with(result, Verdict::not_learned), "not", "not learned");
+  add(attentions_with(result, Verdict::open), "undecided", "undecided");
   if (costs_nothing) parts.emplace_back(kCostsNothing);
   return parts;
 }
@@ -391,12 +381,13 @@ std::vector<VerdictItem> verdict_items(const ComparisonResult& result) {
   if (result.variants.size() < 2 || !limit || !result.undecided.empty()) return {};
   const Numbers numbers{than, result.question.metric, *limit};
   std::vector<VerdictItem> items;
-  for (const char* const word : verdict_words(numbers.metric)) {
-    const bool has_learned = word != std::string_view("not learned");
-    for (const VariantResult* variant : attentions_with(result, word))
-      items.push_back({word, variant->label() + ": " +
-                                 share_text(variant->cache_bytes_per_token, than) + " KV cache, " +
-                                 (has_learned ? "" : "not ") + numbers.cost(*variant)});
+  for (const Verdict verdict :
+       {Verdict::enough, Verdict::not_enough, Verdict::not_learned, Verdict::open}) {
+    for (const VariantResult* variant : attentions_with(result, verdict))
+      items.push_back({verdict_word(verdict, numbers.metric),
+                       variant->label() + ": " + share_text(variant->cache_bytes_per_token, than) +
+                           " KV cache, " + (verdict == Verdict::not_learned ? "not " : "") +
+                           numbers.cost(*variant)});
   }
   if (all_are_enough(result)) items.push_back({"", std::string(kCostsNothing)});
   return items;

@@ -85,9 +85,11 @@ inline constexpr std::string_view kVerdictMeaning =
     "lose "
     "more. Not learned: later, and most seeds never learned. Undecided: neither is shown.";
 
-/// Word for the verdict on `variant`, which has one: "enough", "undecided", "not enough" or, of
-/// steps to learn, "later" or "not learned".
-std::string verdict_word(const VariantResult& variant, Metric metric);
+/// Word for a verdict: "enough", "undecided", "not enough" or, of steps to learn, "later" or "not
+/// learned".
+std::string verdict_word(Verdict verdict, Metric metric);
+/// Returns false if most runs, of a comparison of steps, did not learn.
+bool learns(const VariantResult& variant);
 
 /// Central value of an attention's costs: the mean for losses, the median for answers and steps.
 double middle_cost(const VariantResult& variant, Metric metric);

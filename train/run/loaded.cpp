@@ -69,14 +69,35 @@ void require_own_text(const Corpus& corpus, const std::filesystem::path& folder,
       same ? validation_is : is, otherwise);
 }
 
-std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest) {
-  const std::filesystem::path folder = newest.parent_path();
-  if (folder.filename() != kCheckpoints) return {};
-  std::vector<std::filesystem::path> all = checkpoints_of(folder.parent_path());
-  std::erase_if(all, [&](const auto& path) { return step_of(path) >= step_of(newest); });
-  return all;
+namespace {
+
+// What `load` makes of the newest checkpoint of `folder`, which is a run folder with checkpoints or
+// a checkpoint folder itself. If that throws DataError, OlderCheckpointError names an older
+// checkpoint of the run that loads, if there is one.
+template <class Load>
+auto load_newest(const std::filesystem::path& folder, const Load& load) {
+  const std::filesystem::path newest = *find_checkpoint(folder);
+  try {
+    return load(newest);
+  } catch (const DataError& error) {
+    const std::filesystem::path siblings = newest.parent_path();
+    if (siblings.filename() != kCheckpoints) throw;
+    for (const std::filesystem::path& older : checkpoints_of(siblings.parent_path())) {
+      if (step_of(older) >= step_of(newest)) continue;
+      try {
+        load(older);
+      } catch (const Error&) {
+        continue;
+      }
+      throw OlderCheckpointError("{}; {} is whole: to continue from it, remove {}", error.what(),
+                                 older.string(), newest.string());
+    }
+    throw;
+  }
 }
 
+// The checkpoint of a run at the lowest validation loss, as metrics.jsonl says up to the newest
+// one.
 std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
   const std::filesystem::path newest = *find_checkpoint(folder);
   if (newest == folder)
@@ -95,6 +116,8 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
   }
   return checkpoint;
 }
+
+}  // namespace
 
 std::filesystem::path require_checkpoint(const std::string& path) {
   if (const auto found = find_checkpoint(path)) return *found;

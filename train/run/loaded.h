@@ -1,10 +1,8 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "data/corpus.h"
 #include "data/vocabulary.h"
@@ -40,41 +38,12 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
 void require_own_text(const Corpus& corpus, const std::filesystem::path& folder,
                       const std::string& otherwise = "");
 
-/// Checkpoints of the same run that are older than `newest`, from new to old.
-std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest);
-
-/// Calls `load` with the newest checkpoint of `folder`, which is a run folder with checkpoints or a
-/// checkpoint folder itself. If `load` throws DataError, so does this function:
-/// OlderCheckpointError, whose message names an older checkpoint, if one loads.
-template <class Load>
-auto load_newest(const std::filesystem::path& folder, const Load& load) {
-  const std::filesystem::path newest = *find_checkpoint(folder);
-  try {
-    return load(newest);
-  } catch (const DataError& error) {
-    for (const std::filesystem::path& older : older_checkpoints(newest)) {
-      try {
-        load(older);
-      } catch (const Error&) {
-        continue;
-      }
-      throw OlderCheckpointError("{}; {} is whole: to continue from it, remove {}", error.what(),
-                                 older.string(), newest.string());
-    }
-    throw;
-  }
-}
-
-/// The checkpoint of the run in `folder` at the lowest validation loss, as metrics.jsonl says up to
-/// the newest checkpoint. Throws DataError if it is not there, and for a folder that is no run.
-std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
-
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder. Throws
 /// DataError: a run without one is told when its first comes.
 std::filesystem::path require_checkpoint(const std::string& path);
 
-/// Reads a run folder (its newest checkpoint, or the best one) or a checkpoint folder. Throws
-/// DataError.
+/// Reads a run folder (its newest checkpoint or, if `best`, the one at the lowest validation loss)
+/// or a checkpoint folder. Throws DataError, OlderCheckpointError.
 LoadedRun load_run(const std::string& path, bool best = false,
                    NonFinite allowed = NonFinite::refused);
 
@@ -98,7 +67,7 @@ std::string init_note(const TrainOptions& options);
 Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary);
 
 /// Learner and training state from the newest checkpoint of the run in `folder`; without a
-/// checkpoint, the initial learner and step 0. Throws DataError as load_newest does.
+/// checkpoint, the initial learner and step 0. Throws DataError, OlderCheckpointError.
 std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
                                                   const std::filesystem::path& folder,
                                                   const Vocabulary& vocabulary);

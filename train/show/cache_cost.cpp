@@ -194,18 +194,18 @@ bool has_costs(const CostRow& row) { return row.costs.has_value(); }
 // Notes on the caches, each once, with the names of the rows but for the first, and on how they are
 // counted.
 std::vector<std::string> notes_of(const CostTable& q) {
-  Json names = Json::object();  // by note
+  std::vector<std::pair<std::string, std::string>> notes;  // with the names of their rows
   std::string defaults;
   bool has_states = false;  // of a configuration
   for (const CostRow& row : q.rows) {
     if (row.is_form) continue;
     const bool is_first = !q.is_list && &row == &q.rows.front();
     for (const std::string& note : row.cache.notes) {
-      Json& before = names[note];
-      if (before.is_null())
-        before = is_first ? "" : row.name;
-      else if (before != "")
-        before = before.get<std::string>() + ", " + row.name;
+      const auto before = std::ranges::find(notes, note, &decltype(notes)::value_type::first);
+      if (before == notes.end())
+        notes.emplace_back(note, is_first ? "" : row.name);
+      else if (!before->second.empty())
+        before->second += ", " + row.name;
     }
     if (!row.defaults.empty())
       defaults += (defaults.empty() ? "" : ", ") + row.name + " is " + row.defaults;
@@ -213,8 +213,8 @@ std::vector<std::string> notes_of(const CostTable& q) {
                                 once_bytes(q, row.cache) > 0);
   }
   std::vector<std::string> all;
-  for (const auto& [note, before] : names.items())
-    all.push_back(printable(before == "" ? note : before.get<std::string>() + ": " + note));
+  for (const auto& [note, names] : notes)
+    all.push_back(printable(names.empty() ? note : names + ": " + note));
   if (has_states)
     all.emplace_back(
         "states and convolutions are counted in f32, 4 bytes a number, whatever the "
@@ -296,8 +296,6 @@ Json mean(std::int64_t total, std::int64_t count) {
   if (total % count == 0) return total / count;
   return static_cast<double>(total) / static_cast<double>(count);
 }
-Json as_json(double number) { return json_number(number); }
-Json as_json(const Json& number) { return number; }
 
 // Columns of the table, which must live as long; for people, those with a heading.
 std::vector<Column<CostRow>> cost_columns(const CostTable& q) {
@@ -307,9 +305,8 @@ std::vector<Column<CostRow>> cost_columns(const CostTable& q) {
   const auto add = [&](const std::string& heading, const std::string& key,
                        std::string (*text)(double), const auto& number,
                        const char* otherwise = "-") {
-    const auto value = [number](const CostRow& row) { return as_json(number(row)); };
-    const auto cell = [=](const CostRow& row) { return number_or(otherwise, text, value(row)); };
-    all.push_back({heading, key, cell, value});
+    const auto cell = [=](const CostRow& row) { return number_or(otherwise, text, number(row)); };
+    all.push_back({heading, key, cell, number});
   };
   for (const auto& [heading, key, count] : kCosts)
     if (any_row(q, has_costs))
@@ -321,27 +318,25 @@ std::vector<Column<CostRow>> cost_columns(const CostTable& q) {
     add("", "replaced_layers", decimal_text,
         [](const CostRow& row) { return row.replaced ? Json(*row.replaced) : Json(); });
   add("numbers/\ntoken", "cache_elements_per_token_per_layer", decimal_text, [](const auto& row) {
-    return row.cache.per_token() / static_cast<double>(row.cache.layers.size());
+    return json_number(row.cache.per_token() / static_cast<double>(row.cache.layers.size()));
   });
   add("a token", "cache_bytes_per_token", binary_text,
-      [&q](const CostRow& row) { return row.cache.bytes_per_token(q.rounding); });
-  add("", "cache_bytes_per_token_after_windows", binary_text,
-      [&q](const CostRow& row) { return slopes_of(terms_of(row.cache, q.rounding)).back().bytes; });
+      [&q](const CostRow& row) { return json_number(row.cache.bytes_per_token(q.rounding)); });
+  add("", "cache_bytes_per_token_after_windows", binary_text, [&q](const CostRow& row) {
+    return json_number(slopes_of(terms_of(row.cache, q.rounding)).back().bytes);
+  });
   add("", "cache_bytes_per_sequence", binary_text,
-      [&q](const CostRow& row) { return once_bytes(q, row.cache); });
+      [&q](const CostRow& row) { return json_number(once_bytes(q, row.cache)); });
   for (const Index context : q.contexts)
     add("at " + context_text(context), "cache_bytes_at_" + std::to_string(context), binary_text,
-        [&q, context](const CostRow& row) { return q.bytes(row.cache, context); });
+        [&q, context](const CostRow& row) { return json_number(q.bytes(row.cache, context)); });
   const auto longest = [&q](const CostRow& row) { return longest_context(q, row.cache); };
   if (q.memory) add("longest\ncontext", "longest_context", thousands_text, longest, "any");
-  for (const Index context : q.contexts) {
-    const auto many = [&q, context](const auto& row) {
-      return sequences_of(q, row.cache, context);
-    };
-    if (q.memory)
-      add("sequences\nof " + context_text(context), "sequences_of_" + std::to_string(context),
-          thousands_text, many, "any");
-  }
+  for (const Index context : q.memory ? q.contexts : std::vector<Index>())
+    add(
+        "sequences\nof " + context_text(context), "sequences_of_" + std::to_string(context),
+        thousands_text,
+        [&q, context](const auto& row) { return sequences_of(q, row.cache, context); }, "any");
   if (q.is_list)
     all.push_back({"source", "source", {}, [](const CostRow& row) { return row.source; }, true});
   return all;

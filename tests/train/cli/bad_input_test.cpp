@@ -4,7 +4,6 @@
 #include <map>
 #include <regex>
 
-#include "models/checkpoint/durable.h"
 #include "train/run/lock.h"
 #include "train/run_program.h"
 
@@ -162,7 +161,6 @@ constexpr const char* kCases = R"(
 3 report gone.json => gone.json
 2 cost --attention gqa2 --kv-heads 4 => --kv-heads 4 changes nothing: --attention gqa2
 2 cost --memory 24G => --memory 24G may be 24GiB or 24GB
-2 cost --memory 24q => --memory => 24GiB => h100
 2 cost --preset gpt-5 => unknown flag --preset; it is --config here
 2 cost --as llama => --as goes with --config
 2 cost --dim 256 --heads 3 => --heads 3 does not divide --dim 256
@@ -176,7 +174,6 @@ constexpr const char* kCases = R"(
 2 cost --config llama.json --attention mha,gqa3 => gqa3 => --kv-heads 3 does not divide
 3 cost --config unknown.json => --config: unknown.json: 
 3 cost --config escape.json => \x1b[2Jllama
-2 cost --config llama.json --memory 24 => --memory must be a number of bytes with its unit
 2 cost --report= => --report is empty
 2 cost --config llama.json --cache-dtype latent=int4 => 'latent' => k, v
 2 cost --config llama.json --context 1k,x => context

@@ -261,9 +261,7 @@ TEST_F(CostCommand, CountsWeightsThatAModelIsLoadedFromAndNoOthers) {
   const std::string index = "light/model.safetensors.index.json";
   folder_->file(index, "{}");
   reason(index + " names no files");
-  folder_->file(index, R"({"weight_map": {"a": "../heavy/model.safetensors"}})");
-  reason("'../heavy/model.safetensors', which is no file in this folder");
-  std::filesystem::remove(folder_->path() / index);
+  std::filesystem::remove(*folder_ / index);
   folder_->file("light/model.safetensors", std::string(8000, ' '));  // beside its parts
   EXPECT_EQ(weights("light"), 8000);
   // A file that cannot be read loses one answer.

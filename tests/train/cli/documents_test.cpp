@@ -1,10 +1,7 @@
 // label: unsanitized
 // A text of lines or paragraphs, each a document, in every command that reads it.
 #include <algorithm>
-#include <cmath>
-#include <set>
 
-#include "models/checkpoint/checkpoint.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -78,29 +75,6 @@ TEST_F(DocumentsOfText, BeginAndEndSamples) {
   EXPECT_EQ(std::ranges::count(sample, '\n'), 8) << sample;
 }
 
-TEST_F(DocumentsOfText, GiveTheLogitsThatTheirLossIsOf) {
-  folder_->file("few.txt", "404\n909\n16");
-  const std::string flags = "--data few.txt --logits logits.safetensors";
-  std::set<std::string> files;
-  for (const std::string cache : {"", " --cache-dtype int2"}) {
-    const json result = evaluated(flags + cache);
-    const Safetensors file = open_safetensors(*folder_ / "logits.safetensors");
-    const std::vector<double> tokens = file.at("tokens").to_doubles(),
-                              logits = file.at("logits").to_doubles();
-    ASSERT_EQ(tokens.size(), 12u);
-    const std::size_t width = logits.size() / tokens.size();
-    double loss = 0;
-    for (std::size_t t = 0; t + 1 < tokens.size(); ++t) {
-      double sum = 0;
-      for (std::size_t i = 0; i < width; ++i) sum += std::exp(logits[t * width + i]);
-      loss += std::log(sum) - logits[t * width + static_cast<std::size_t>(tokens[t + 1])];
-    }
-    EXPECT_NEAR(loss / 11, result.at("loss").get<double>(), 1e-5) << cache;
-    files.insert(folder_->contents("logits.safetensors"));
-  }
-  EXPECT_EQ(files.size(), 2u);
-}
-
 TEST_F(DocumentsOfText, AreKnownToACheckpointByItself) {
   folder_->copy("run/checkpoints/step-6", "alone");
   folder_->done("convert --from run --attention mqa --out converted");
@@ -121,15 +95,6 @@ TEST_F(DocumentsOfText, AreNotedWhereTheyAreEvaluatedAndDrawn) {
   const ProgramResult drawn = folder_->done("attend --from run --format json");
   const std::string shown = json::parse(drawn.out).at("text");
   expect_parts(drawn.err, {"over " + std::to_string(shown.size()) + " characters of the first"});
-}
-
-TEST_F(DocumentsOfText, AreTrainedToTheSameBitsForAnyThreadsAndAcrossAStop) {
-  EXPECT_EQ(folder_->settings("run").at("documents"), "lines");
-  const std::string line = TrainFolder::train_line(
-      std::string(kLines) + " --lr 0.01 --warmup 0 --quiet --threads 2 --out stopped");
-  EXPECT_EQ(folder_->signalled(line, 3, SIGTERM), 128 + SIGTERM);
-  folder_->done("train --quiet --resume stopped --threads 3");
-  folder_->expect_same_run("run", "stopped", 6);
 }
 
 TEST_F(DocumentsOfText, AreComparedAsTheyAreTrained) {

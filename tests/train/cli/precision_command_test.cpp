@@ -10,7 +10,7 @@ using nlohmann::json;
 // Limits oneDNN to AVX2, as on a processor without instructions for bfloat16.
 const std::string kOldProcessor = "DNNL_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 headcount ";
 // Large enough that products are rounded.
-const std::string kModel = "--dim 32 --batch 4 --steps 8 --quiet ";
+const std::string kModel = "--dim 32 --batch 4 --steps 8 ";
 
 TEST(PrecisionBf16, IsRefusedWhereItWouldBeSlower) {
   const TrainFolder folder;
@@ -45,14 +45,12 @@ TEST(PrecisionBf16, IsRecordedKeptAndNotMixed) {
   EXPECT_NEAR(exact, bf16.at("val_loss"), 0.01);
   for (const std::string cache : {"on", "off"})
     folder.done("sample --from run --tokens 20 --precision bf16 --cache " + cache);
-  const std::string line =
-      "compare --data text.txt --attention mha,mqa --seeds 1 --intervals off --layers 1 --heads 2 "
-      "--context 16 --out both " +
-      kModel;
-  folder.done(line + "--precision bf16");
+  const std::string line = TrainFolder::compare_line(
+      kModel + "--attention mha,mqa --seeds 1 --intervals off --out both");
+  folder.done(line + " --precision bf16");
   EXPECT_EQ(folder.json("both/results.json").at("config").at("precision"), "bf16");
   folder.expect_refusal(line, kUsage, {"precision", "bf16"});
-  folder.expect_refusal(line + "--sweep precision=f32,bf16", kUsage, {"--sweep", "precision"});
+  folder.expect_refusal(line + " --sweep precision=f32,bf16", kUsage, {"--sweep", "precision"});
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ TEST_F(ReportCommand, NamesTheFileAndLineThatIsDamaged) {
   }
   folder_->settings("damaged", {{"steps", "none"}});
   expect_refusal(kData, "damaged", {"damaged/run.json: "});
-  for (const char* content : {"{", "[]", "{}", "{\"variants\": []}", "{\"runs\": []}"}) {
+  for (const char* content : {"{", "[]", "{}", "null", R"({"variants": []})", R"({"runs": []})"}) {
     folder_->file("damaged/other.json", content);
     expect_refusal(kData, "damaged/other.json", {"damaged/other.json: "});
   }

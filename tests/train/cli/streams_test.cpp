@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "models/checkpoint/checkpoint.h"
-#include "train/run_program.h"
+#include "train/compare/comparison_folder.h"
 
 namespace headcount {
 namespace {
@@ -106,12 +106,12 @@ TEST(Terminal, ShowsWholeFieldsAndTheTimeLeftInEightyColumns) {
 
 TEST(Terminal, ShowsAComparisonInEightyColumnsOrInPlainLines) {
   const TrainFolder folder;
-  const std::string line =
-      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --seeds 2 "
-      "--threads 2 --attention mha,mqa,gqa,mla --steps ";
-  expect_no_parts(on_terminal(folder, line + "3 --out plain", "dumb"), {"\033"});
+  const auto line = [](const std::string& flags) {
+    return ComparisonFolder::line("--attention mha,mqa,gqa,mla " + flags);
+  };
+  expect_no_parts(on_terminal(folder, line("--out plain"), "dumb"), {"\033"});
   int live = 0;
-  for (const std::string& shown : rewritten(on_terminal(folder, line + "1000 --out c", "xterm"))) {
+  for (const std::string& shown : rewritten(on_terminal(folder, line("--steps 1000"), "xterm"))) {
     if (shown.find(" | ") == shown.npos) continue;  // the end of a run, which stays
     ++live;
     EXPECT_LT(shown.size(), 80u) << shown;

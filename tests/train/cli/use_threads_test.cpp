@@ -12,16 +12,16 @@ namespace headcount {
 namespace {
 
 const std::string kTrainOnTwo = "headcount " + TrainFolder::train_line("--threads 2 --out run ");
-const std::string kCompare =
-    "headcount compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 "
-    "--steps 3 --attention mha,mqa --seeds 2 --quiet --out run ";
+std::string compare(const std::string& flags) {
+  return "headcount " + TrainFolder::compare_line("--attention mha,mqa --out run " + flags);
+}
 
 TEST(Threads, WithTooSmallStacksAreRefusedAtTheStart) {
   const TrainFolder folder;
   for (const long kilobytes : {64, 128, 256}) {
     if (kilobytes * 1024 < sysconf(_SC_THREAD_STACK_MIN)) continue;  // OpenMP does not heed it
     const std::string size = std::to_string(kilobytes) + "k";
-    for (const std::string& line : {kTrainOnTwo, kCompare + "--threads 2"}) {
+    for (const std::string& line : {kTrainOnTwo, compare("--threads 2")}) {
       const ProgramResult result = folder.shell("export OMP_STACKSIZE=" + size + "; " + line);
       expect_refusal(result, kRuntime, {"stacks of ", "OMP_STACKSIZE"}, size + line);
       EXPECT_FALSE(folder.has("run"));
@@ -38,8 +38,8 @@ TEST(Threads, ThatAreRefusedAreNamedInOneLine) {
   const TrainFolder folder;
   if (folder.shell(limits).exit_code == 77) GTEST_SKIP() << "these limits cannot be set here";
   for (const auto& [line, threads, flag] : {std::tuple{kTrainOnTwo, "2", "--threads"},
-                                            {kCompare + "--threads 2", "2", "--threads"},
-                                            {kCompare + "--threads 1 --jobs 3", "3", "--jobs"}})
+                                            {compare("--threads 2"), "2", "--threads"},
+                                            {compare("--jobs 3"), "3", "--jobs"}})
     expect_refusal(folder.shell(limits + line), kRuntime,
                    {"cannot start thread 2 of " + std::string(threads) + ": ", flag}, line);
 }

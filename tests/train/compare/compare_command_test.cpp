@@ -208,7 +208,7 @@ TEST(CompareCommand, AloneAsksWhichCacheLearnsRecallAsSoon) {
     EXPECT_EQ(variant["kv_cache_bytes_per_token"], 256) << variant["spec"];
   // Other texts are asked for their loss, on three seeds, and so is recall if it is told to be: its
   // runs then do not end when they have learned.
-  for (const std::string& flags : {std::string(ComparisonFolder::kModel),
+  for (const std::string& flags : {TrainFolder::small("--threads 2"),
                                    std::string("--data recall --metric loss --attention mha,mqa "
                                                "--steps 2 --eval-characters 2k --threads 2")}) {
     const json other = folder.object("compare --quiet --force --out d " + flags);

@@ -11,20 +11,17 @@ namespace headcount {
 /// A folder for comparisons of models that train in milliseconds.
 class ComparisonFolder : public TrainFolder {
  public:
-  static constexpr const char* kModel =
-      "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 --threads 2";
-
-  /// `headcount compare` with `flags` over those of the small model, two attentions, two seeds and
-  /// the folder c.
+  /// `headcount compare` with `flags` over those of the small model, two attentions, two seeds, two
+  /// threads and the folder c.
   static std::string line(const std::string& flags) {
-    const std::string defaults = std::string(kModel) + " --attention mha,mqa --seeds 2 --out c";
-    return "compare " + over_defaults(defaults, flags);
+    return "compare " +
+           small(over_defaults("--attention mha,mqa --seeds 2 --threads 2 --out c", flags));
   }
   ProgramResult compare(const std::string& flags) const { return headcount(line(flags)); }
   ProgramResult compared(const std::string& flags) const { return done(line(flags)); }
-  /// Results of the comparison in the folder `out`, whose file is read back whole and judged again.
-  nlohmann::json results(const std::string& out = "c") const {
-    const std::string text = contents(out + "/results.json");
+  /// Results of the comparison, whose file is read back whole and judged again.
+  nlohmann::json results() const {
+    const std::string text = contents("c/results.json");
     const ComparisonResult read = read_results(nlohmann::ordered_json::parse(text));
     EXPECT_EQ(results_table(read, Format::json), text);
     return nlohmann::json::parse(text);

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "train/compare/comparison_folder.h"
 
@@ -50,20 +49,6 @@ TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   EXPECT_EQ(r["variants"][1]["verdict"], "undecided");
   expect_parts(more.err, {"6 of 6 runs were finished before", "(7 of 8 runs done, ETA ",
                           "(8 of 8 runs done)", "(10 of 10 runs done)"});
-}
-
-TEST(ComparisonRuns, TakesTheSameSeedsAndBitsHoweverManyGoSideBySide) {
-  const ComparisonFolder folder;
-  const std::string flags = kLearning + "--attention mha,gqa1,mla --tolerance 0.02 --seeds 2..6";
-  for (const std::string jobs : {"1", "4"})
-    folder.compared(flags + " --jobs " + jobs + " --out c" + jobs);
-  const json one = folder.results("c1"), four = folder.results("c4");
-  EXPECT_EQ(one["verdict"], four["verdict"]);
-  EXPECT_EQ(one["seeds"], four["seeds"]);
-  for (const int v : {0, 1, 2})
-    EXPECT_EQ(one["variants"][v]["costs"], four["variants"][v]["costs"]);
-  for (const std::string run : {"/runs/mha/seed-1", "/runs/mla/seed-2", "/runs/gqa1/seed-2"})
-    EXPECT_EQ(folder.weights("c1" + run), folder.weights("c4" + run)) << run;
 }
 
 TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {

@@ -51,6 +51,7 @@ TEST_F(ResumedRun, EndsWithTheBitsOfOneThatRanThrough) {
                                {"--checkpoint-every 5", 20, 13, SIGKILL, 10},
                                {"--checkpoint-every 0 --eval-every 0", 12, 7, SIGKILL, 0},
                                {"--checkpoint-every 20 --optimizer muon", 40, 23, SIGTERM, 23},
+                               {"--documents lines", 12, 5, SIGTERM, 5},
                                {"--attention mqa@4/share/mla --layers 3", 12, 5, SIGTERM, 5}};
   if (bf16_lacks().empty())
     runs.push_back({"--precision bf16 --dim 32 --batch 4", 8, 5, SIGTERM, 5});
