@@ -3,7 +3,8 @@
 // Each finished run is a line of FOLDER/runs.jsonl; a second call continues the first.
 import { spawnSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
-import { bestRate, kCells, kPrimary, kRates, kSeeds, kTuningSeeds } from "../view/lookup_study.js";
+import { bestRate, kCells, kLowRates, kNarrow, kPrimary, kRates, kSeeds, kTuningSeeds }
+  from "../view/lookup_study.js";
 
 const folder = process.argv[2], file = `${folder}/runs.jsonl`;
 const program = process.env.HEADCOUNT ?? "headcount";
@@ -20,9 +21,10 @@ function train(run) {
   run = { side: 5, extra: "", cap: 6000, ...run };
   if (runs.some((other) => nameOf(other) === nameOf(run))) return;
   const out = `${folder}/run`;
+  const decay = run.extra.includes("--decay") ? "" : "--decay constant";
   const flags = `train --data lookup --directions ${run.task} --side ${run.side} --attention gqa
-    --kv-heads ${run.kv} --heads ${run.heads} --head-dim ${run.width} ${run.extra} --lr ${run.lr}
-    --decay constant --steps ${run.cap} --eval-every ${run.task === 1 ? 10 : 25}
+    --kv-heads ${run.kv} --heads ${run.heads} --head-dim ${run.width} --lr ${run.lr}
+    ${decay} ${run.extra} --steps ${run.cap} --eval-every ${run.task === 1 ? 10 : 25}
     --eval-characters 8192 --checkpoint-every 0 --stop-at-answers 99 --seed ${run.seed}
     --threads 1 --quiet --format json --force --out ${out}`;
   const { status, stdout, stderr, error } =
@@ -76,6 +78,11 @@ compare(6, [one], { extra: "--score-scale 0.354" });
 compare(6, [one, four], { extra: "--qk-norm on" });
 // Beside the plan: four query heads under the scales that let one learn.
 for (const extra of ["--score-scale 1", "--qk-norm on"]) compare(6, [cell(4, 1)], { extra });
+// Beside the plan: whether one KV head misses 99 % because its rate stays where it is or is too
+// great, and whether a narrow one on its own does better.
+compare(6, kPrimary, { extra: "--decay cosine --min-lr 1e-5" });
+for (const lr of kLowRates) for (const seed of kSeeds) train({ task: 6, ...cell(4, 1), lr, seed });
+compare(6, [kNarrow]);
 for (const other of others) compare(6, [other]);
 compare(3, kPrimary);
 for (const seed of kSeeds) {

@@ -15,10 +15,12 @@
 #   states_text  the same on a text
 #   lookup       query heads by KV heads at equal bytes: QUESTION.md beside this
 #   headers      KV heads on 26 MB of C and C++ headers of Debian 12's packages, put into FOLDER
+#   dictionary   the same on 40 MB of English, Debian's package dict-gcide, put into FOLDER; planned
+#                before its runs: mqa against mha after all steps, with mha@32 as control
 # shazeer, staircase, queries, bits_text, keys_text and states_text need --data TEXT, such as Tiny
 # Shakespeare. A second call continues the first.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,19s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,21s/^# //p' "$0" >&2; exit 2; }
 study=$1 folder=$2
 shift 2
 small="--preset shakespeare --layers 2 --dim 64 --context 64 --batch 16 --steps 1000
@@ -58,16 +60,25 @@ mqax8:heads=4,gqa4x8:heads=16,gqa2x8:heads=16,mqax8:heads=16" ;;
     --sweep lr=1e-3,2e-3 --control mha@8 --attention $states" ;;
   states_text) flags="$small --sweep lr=1e-3,2e-3 --attention $states" ;;
   lookup) exec node "${0%/*}/lookup_study.mjs" "$folder" ;;
-  headers)
-    text=$folder/headers.txt
-    # Whole files in the order of the hashes of their paths: any part of the text is like the others.
-    [ -s "$text" ] || { mkdir -p "$folder" && dpkg -L libstdc++-12-dev libeigen3-dev linux-libc-dev |
-      grep '^/usr/include/' | while read -r file; do
-        [ ! -f "$file" ] || echo "$(printf %s "$file" | sha256sum | cut -c 1-64) $file"
-      done | sort | cut -d ' ' -f 2 | xargs cat >"$text"; }
+  headers | dictionary)
+    # Pieces in the order of the hashes of their names: any part of the text is like the others.
+    shuffled() {
+      while read -r piece; do echo "$(printf %s "$piece" | sha256sum | cut -c 1-64) $piece"; done |
+        sort | cut -d ' ' -f 2 | xargs cat
+    }
+    text=$folder/$study.txt
+    mkdir -p "$folder"
+    if [ ! -s "$text" ] && [ "$study" = headers ]; then
+      dpkg -L libstdc++-12-dev libeigen3-dev linux-libc-dev | grep '^/usr/include/' |
+        while read -r file; do [ ! -f "$file" ] || echo "$file"; done | shuffled >"$text"
+    elif [ ! -s "$text" ]; then
+      (cd "$folder" && zcat /usr/share/dictd/gcide.dict.dz | LC_ALL=C tr -cd '\t\n -~' |
+        split -a 4 -d -l 1000 - piece. && ls | grep '^piece' | shuffled >dictionary.txt
+      rm -f piece.*)
+    fi
     flags="--preset shakespeare --data $text --match params --precision bf16 --steps 2000
-      --eval-every 250 --eval-characters 512k --seeds 3 --control mha@32
-      --attention mha,gqa2,mqa,mla48+16" ;;
+      --eval-every 250 --eval-characters 512k --seeds 5 --control mha@32
+      --attention mha,gqa2,mqa,mla48+16,mhax8,gqa2:tie-kv=on,delta" ;;
   *) echo "$0: there is no study '$study'" >&2; exit 2 ;;
 esac
 given=" $* "

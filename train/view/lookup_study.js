@@ -15,6 +15,8 @@ const cellOf = (heads, kv) => kCells.find((cell) => cell.heads === heads && cell
 // Cells of the two primary comparisons: KV heads 1 and 4 at 4 query heads, query heads 1 and 4 at
 // one KV head.
 export const kPrimary = [cellOf(4, 1), cellOf(4, 4), cellOf(1, 1)];
+// Beside the plan: lower rates for four query heads on one KV head, and a KV head of width 8 alone.
+export const kLowRates = [2.5e-4, 1.25e-4], kNarrow = { heads: 4, kv: 1, width: 8 };
 const kComparisons = [["G = 1 against 4, at H = 4", cellOf(4, 1), cellOf(4, 4)],
   ["H = 1 against 4, at G = 1", cellOf(1, 1), cellOf(4, 1)]];
 // Questions of a direction in a step of 32 lines, by directions: counted in 51,200 lines.
@@ -42,10 +44,13 @@ export function bestRate(runs, task, cell) {
     .sort((a, b) => a.steps - b.steps || a.loss - b.loss)[0]?.lr;
 }
 
-// Runs of the fresh seeds of a cell, by seed.
-const fresh = (runs, cell, { task = 6, side = kSide, extra = "", cap = kCap } = {}) =>
-  runs.filter((run) => isOf(cell)(run) && kSeeds.includes(run.seed) && run.task === task &&
-    run.side === side && run.extra === extra && run.cap === cap).sort((a, b) => a.seed - b.seed);
+// Runs of the fresh seeds of a cell, by seed: at the cell's own rate if it has one.
+function fresh(runs, cell, { task = 6, side = kSide, extra = "", cap = kCap, lr } = {}) {
+  lr ??= bestRate(runs, task && 6, cell);
+  return runs.filter((run) => isOf(cell)(run) && kSeeds.includes(run.seed) && run.task === task &&
+    run.side === side && run.extra === extra && run.cap === cap && (!lr || run.lr === lr))
+    .sort((a, b) => a.seed - b.seed);
+}
 
 export function medianOf(values) {
   const sorted = [...values].sort((a, b) => a - b), half = sorted.length / 2;
@@ -150,20 +155,24 @@ export const headTable = (runs) => markdown(
     [cellText(run), run.zeroed === null ? "none" : `head ${run.zeroed + 1}`,
       ...run.directions.map((share) => `${numberText(100 * share)} %`)]));
 
-// Scores of another scale, larger boards, and runs of 20,000 steps.
+// Scores of another scale, rates that fall, larger boards, and runs of 20,000 steps.
 export function controlTable(runs) {
   const one = cellOf(1, 1);
   const scales = ["", "--score-scale 1", "--score-scale 0.354", "--score-scale 0.177",
-    "--qk-norm on"].flatMap((extra) => [one, ...kPrimary.slice(0, 2)].map((cell) =>
-    [cellText(cell), extra ? `\`${extra}\`` : "as above", fresh(runs, cell, { extra })]));
+    "--qk-norm on", "--decay cosine --min-lr 1e-5"].flatMap((extra) =>
+    [one, ...kPrimary.slice(0, 2)].map((cell) =>
+      [cellText(cell), extra ? `\`${extra}\`` : "as above", fresh(runs, cell, { extra })]));
   const boards = [5, 7, 11].flatMap((side) => [2, 4, 8].map((width) => {
     const cell = { heads: 4, kv: 4, width };
     return [cellText(cell), `side ${side}, 1 direction`, fresh(runs, cell, { task: 1, side })];
   }));
+  const low = kLowRates.map((lr) =>
+    [cellText(kPrimary[0]), `rate ${lr}`, fresh(runs, kPrimary[0], { lr })]);
   const long = fresh(runs, one, { cap: 20000 });
   return markdown(
     ["query heads on KV heads", "changed", "steps to learn", "right in the worst direction"],
-    [...scales, [cellText(one), "at most 20,000 steps, of the censored seeds", long], ...boards]
+    [...scales, ...low, [cellText(kNarrow), "a quarter of the bytes", fresh(runs, kNarrow)],
+      [cellText(one), "at most 20,000 steps, of the censored seeds", long], ...boards]
       .filter(([, , all]) => all.length).map(([cell, changed, all]) =>
         [cell, changed, stepsText(all), worstText(all)]));
 }
