@@ -7,6 +7,7 @@
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/cost/layer_kinds.h"
+#include "nn/attention/costs.h"
 
 namespace headcount {
 
@@ -116,6 +117,21 @@ void add_once(CachedLayer& layer, const char* name, double numbers, Index rows =
       {.name = name, .heads = rows, .width = static_cast<Index>(numbers), .per_sequence = true});
 }
 
+// What a layer of this program with such heads keeps of each sequence: a state and, if it has
+// convolutions, their inputs.
+void add_state_of(CachedLayer& layer, const char* kind, Index heads, Index width,
+                  nlohmann::ordered_json settings = {}) {
+  constexpr double kMost = 1 << 20;  // more than any model has; a layer is made of them
+  if (1.0 * heads * width > kMost) refuse_size();
+  settings.update({{"heads", heads}, {"head-dim", width}});
+  const Given given(attention_settings(), settings);
+  named_error<DataError, ShapeError>("the sizes of a state", [&] {
+    for (const Kept& kept : cache_parts(resolve_attention(attention_kind(kind), given, {})))
+      add_once(layer, kept.name == kState ? kState : kConvolutions, static_cast<double>(kept.width),
+               kept.heads);
+  });
+}
+
 // Whether rows are latents. Files of DeepSeek-V2's type may say that their heads are ordinary.
 bool has_latents(const Configuration& c) {
   const Json* const used = c.find("use_mla");
@@ -170,16 +186,18 @@ void add_compressed(CachedLayer& layer, const Configuration& c, const std::strin
   if (!all) add_row(layer, kIndexKey, c.positive("index_head_dim"), block);
 }
 
+// Mamba without heads, whose convolution is over values alone; as in PLaMo 2, which has heads.
+void add_mamba(CachedLayer& layer, double inner, Index states, Index taps) {
+  add_once(layer, kState, inner * states);
+  add_once(layer, kConvolutions, inner, taps - 1);
+}
+
 void add_mamba(CachedLayer& layer, const Configuration& c) {
   const auto inner = [&] { return c.positive("expand", 2) * c.positive("hidden_size"); };
   const Index states = c.positive("state_size"), taps = c.positive("conv_kernel");
   const bool all = c.rule("every") == "linear_attention";
-  if (c.rule("state") == "mamba") {
-    const Index width = all ? c.positive("intermediate_size", inner()) : inner();
-    add_once(layer, kState, 1.0 * width * states);
-    add_once(layer, kConvolutions, 1.0 * width, taps - 1);
-    return;
-  }
+  if (c.rule("state") == "mamba")
+    return add_mamba(layer, all ? c.positive("intermediate_size", inner()) : inner(), states, taps);
   const Index heads = c.positive("ssm_heads");
   const std::string key = all ? "head_dim" : "ssm_head_dim";
   const Json* const given = c.find(key);  // or "auto"
@@ -187,11 +205,11 @@ void add_mamba(CachedLayer& layer, const Configuration& c) {
   const Index width = is_given                           ? c.positive(key)
                       : c.find("mamba_d_ssm") != nullptr ? c.positive("mamba_d_ssm") / heads
                                                          : inner() / heads;
-  const bool values_alone = c.rule("convolutions") == "values";
-  add_once(layer, kState, 1.0 * heads * width * states);
-  add_once(layer, kConvolutions,
-           1.0 * heads * width + (values_alone ? 0 : 2.0 * c.positive("ssm_groups") * states),
-           taps - 1);
+  if (c.rule("convolutions") == "values")
+    return add_mamba(layer, 1.0 * heads * width, states, taps);
+  add_state_of(
+      layer, "ssd", heads, width,
+      {{"state-dim", states}, {"ssd-groups", c.positive("ssm_groups")}, {"conv-taps", taps}});
 }
 
 // Gated delta rule, of Qwen3-Next and others.
@@ -203,9 +221,9 @@ void add_delta(CachedLayer& layer, const Configuration& c) {
   const Index usual = 3 * c.positive("hidden_size") / (4 * key_heads);
   const Index key = c.positive("linear_key_head_dim", usual);
   const Index value = c.positive("linear_value_head_dim", 2 * key);
-  add_once(layer, kState, 1.0 * value_heads * key * value);
-  add_once(layer, kConvolutions, 2.0 * key_heads * key + 1.0 * value_heads * value,
-           c.positive("conv_kernel") - 1);
+  add_state_of(
+      layer, "delta", value_heads, key,
+      {{"key-heads", key_heads}, {"v-dim", value}, {"conv-taps", c.positive("conv_kernel")}});
 }
 
 // Kimi Delta Attention.
@@ -213,15 +231,13 @@ void add_kda(CachedLayer& layer, const Configuration& c) {
   const bool sized = c.find("linear_num_heads") != nullptr && c.find("linear_head_dim") != nullptr;
   const Index heads = c.positive(sized ? "linear_num_heads" : "num_attention_heads");
   const Index width = sized ? c.positive("linear_head_dim") : width_of_keys(c);
-  add_once(layer, kState, 1.0 * heads * width * width);
-  add_once(layer, kConvolutions, 3.0 * heads * width, c.positive("conv_kernel") - 1);
+  add_state_of(layer, "kda", heads, width, {{"conv-taps", c.positive("conv_kernel")}});
 }
 
 void add_lightning(CachedLayer& layer, const Configuration& c) {
   const Index given = c.whole("lightning_heads", 0);
   const Index heads = given > 0 ? given : c.positive("num_attention_heads");
-  const Index width = c.positive("lightning_head_dim", width_of_keys(c));
-  add_once(layer, kState, 1.0 * heads * width * width);
+  add_state_of(layer, "lightning", heads, c.positive("lightning_head_dim", width_of_keys(c)));
 }
 
 // Compressed convolutional attention of ZAYA: inputs of two convolutions over queries and keys, and

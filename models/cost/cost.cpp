@@ -99,8 +99,12 @@ bool has_kv_heads(const LayerSpec& part) {
          find_setting(settings, "tie-kv") != nullptr;
 }
 
-// Width of heads, window and heads of layers that are alike.
-using Alike = std::tuple<Index, Index, Index>;
+bool has_key_width(const LayerSpec& part) {
+  return part.shares() || find_setting(part.kind->settings(), "key-dim") != nullptr;
+}
+
+// Widths of keys and of values, window and heads of layers that are alike.
+using Alike = std::tuple<Index, Index, Index, Index>;
 
 // Puts the sizes of the model's own latents, if it has any. Returns true if it did.
 bool put_latents(const ModelCache& own, Given& given) {
@@ -121,7 +125,7 @@ ModelPlan plan_beside(const ModelCache& own, CostRow& row, const std::string& at
                       Index layers, const Alike& sizes, Index context,
                       const std::optional<Given>& known) {
   constexpr Index kMostContext = 1 << 24;
-  const auto& [width, window, heads] = sizes;
+  const auto& [width, values_width, window, heads] = sizes;
   const std::vector<LayerSpec> cycle = parse_attention_spec(attention).cycle;
   Given given = known ? settings_beside(*known, attention) : Given(model_settings());
   given.put({{"layers", layers},
@@ -133,6 +137,8 @@ ModelPlan plan_beside(const ModelCache& own, CostRow& row, const std::string& at
   const bool is_wide = std::ranges::any_of(cycle, has_own_width);
   if (heads * width != own.width && !(is_wide && own.width % heads == 0))
     given.put("head-dim", is_wide ? 2 * width : width);
+  if (values_width != width && !is_wide && std::ranges::all_of(cycle, has_key_width))
+    given.put({{"head-dim", values_width}, {"key-dim", width}});
   const bool has_own = is_latent(cycle) && put_latents(own, given);
   given.put("attention", attention);  // last: its word has priority
   const ModelPlan plan = resolve_model(given);
@@ -161,12 +167,6 @@ CachedLayer replaced_layer(const CachedLayer& old, CachedLayer other, bool keeps
     if (kept.per_sequence || (keeps_others && !of_heads)) other.parts.push_back(kept);
   }
   if (other.window == 0 && !reads_all_tokens(old)) other.window = old.window;
-  const Kept *const keys = old.part("k"), *const values = old.part("v"), *const k = other.part("k");
-  for (Kept& kept : other.parts) {
-    if (kept.name == "v" && values != nullptr && k != nullptr && k->width == keys->width &&
-        kept.width == keys->width)
-      kept.width = values->width;
-  }
   return other;
 }
 
@@ -188,10 +188,10 @@ std::vector<CostRow> rows_beside(const ModelCache& own, const std::string& atten
   // In layers that are alike parts take turns: a layer shares the rows of one with its window.
   std::map<Alike, std::vector<CachedLayer*>> groups;
   for (CachedLayer& layer : row.cache.layers) {
-    const Kept* const k = layer.part("k");
+    const Kept *const k = layer.part("k"), *const v = layer.part("v");
     if (is_replaced(layer))
-      groups[{k == nullptr ? own.head_dim : k->width, layer.window,
-              layer.heads > 0 ? layer.heads : own.heads}]
+      groups[{k == nullptr ? own.head_dim : k->width, v == nullptr ? own.head_dim : v->width,
+              layer.window, layer.heads > 0 ? layer.heads : own.heads}]
           .push_back(&layer);
   }
   std::optional<ModelPlan> plan;

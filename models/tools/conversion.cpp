@@ -33,6 +33,8 @@ Index rotated_width(const AttentionPlan& layer) {
   return layer.rotary ? layer.values().at("rope-dim").get<Index>() : 0;
 }
 
+Index key_width(const AttentionPlan& layer) { return layer.values().at("key-dim").get<Index>(); }
+
 // Plan of the converted model. Settings that `to` lacks suit the heads of `from`.
 ModelPlan fitted(const ModelPlan& from, Given to) {
   const std::string attention = to.text("attention");
@@ -45,10 +47,10 @@ ModelPlan fitted(const ModelPlan& from, Given to) {
   };
   if (attention == kLatent) {
     fit("rope-dim", std::min(rotated_width(heads), half_of_head(heads)));
-    fit("nope-dim", std::max<Index>(1, heads.head_dim - to.whole("rope-dim")));
+    fit("nope-dim", std::max<Index>(1, key_width(heads) - to.whole("rope-dim")));
     fit("v-dim", heads.head_dim);
   } else {
-    fit("rope-dim", from->settings["rope-dim"]);
+    for (const char* const name : {"key-dim", "rope-dim"}) fit(name, from->settings[name]);
   }
   return resolve_model(to);
 }
@@ -57,7 +59,8 @@ void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
   for (const Setting& setting : model_settings()) {
     const std::string& name = setting.name;
     // Heads of grouped attentions keep their RoPE.
-    const bool same = to->attention != kLatent && (name == "rope-dim" || name == "rope-layout");
+    const bool same = to->attention != kLatent &&
+                      (name == "key-dim" || name == "rope-dim" || name == "rope-layout");
     if (lists(kConvertedSettings, name) && !same) continue;
     const Json neutral = setting.standard.value.is_null() ? Json(0) : Json(setting.standard.value);
     const Json before = from->settings.value(name, neutral),
@@ -77,9 +80,9 @@ void require_same_widths(const AttentionPlan& from, const AttentionPlan& to) {
       "`rope-dim` {} is more than the {} dimensions of each head that RoPE rotates in the model",
       rope, rotated);
   require_setting(
-      sizes["nope-dim"] == from.head_dim - rope && sizes["v-dim"] == from.head_dim,
-      "`nope-dim` plus `rope-dim`, and `v-dim`, must be {}, as wide as the model's heads",
-      from.head_dim);
+      sizes["nope-dim"] == key_width(from) - rope && sizes["v-dim"] == from.head_dim,
+      "`nope-dim` plus `rope-dim` must be {}, and `v-dim` {}, as wide as the model's heads",
+      key_width(from), from.head_dim);
   require_setting(rank <= from.dim, "`kv-rank` {} is more than the model's width, {}", rank,
                   from.dim);
 }
@@ -142,7 +145,8 @@ class LayerConversion {
   // KV heads `rows` as `to` KV heads: each is the mean of those that its query heads had. If there
   // were fewer, heads are repeated.
   MatrixXd regrouped(const MatrixXd& rows, Index to) const {
-    const Index heads = old_.heads, width = old_.head_dim, from = rows.rows() / width;
+    const Index heads = old_.heads, from = cache_parts(old_).front().heads,
+                width = rows.rows() / from;
     MatrixXd sums = MatrixXd::Zero(to * width, rows.cols());
     for (Index head = 0; head < heads; ++head)
       sums.middleRows(head * to / heads * width, width) +=
@@ -158,9 +162,9 @@ class LayerConversion {
     for (Index i = 0; i < rotated; ++i) {
       const Index pair = i / 2, second = i % 2;
       rotary[static_cast<std::size_t>(row_of(new_.rotary_layout, rotated, pairs, pair, second))] =
-          row_of(old_.rotary_layout, old_.head_dim, had, pair * had / pairs, second);
+          row_of(old_.rotary_layout, key_width(old_), had, pair * had / pairs, second);
     }
-    for (Index row = 0; row < old_.head_dim; ++row) {
+    for (Index row = 0; row < key_width(old_); ++row) {
       if (std::ranges::find(rotary, row) == rotary.end()) order.push_back(row);
     }
     order.insert(order.end(), rotary.begin(), rotary.end());
@@ -176,17 +180,17 @@ class LayerConversion {
                    values = regrouped(projection("v_proj"), old_.heads);
     const Json sizes = new_.values();
     const Index rank = sizes["kv-rank"], nope = sizes["nope-dim"], rope = sizes["rope-dim"];
-    const Index dim = old_.dim, width = old_.head_dim, columns = keys.cols();
+    const Index dim = old_.dim, width = old_.head_dim, key = key_width(old_), columns = keys.cols();
     const std::vector<Index> order = latent_rows();
     MatrixXd q = projection("q_proj"), kv(old_.heads * (nope + width), columns),
              rope_key = MatrixXd::Zero(rope, columns);
     for (Index head = 0; head < old_.heads; ++head) {
-      const Index row = head * width, kv_row = head * (nope + width);
-      const MatrixXd k = keys.middleRows(row, width)(order, Eigen::all);
+      const Index row = head * key, kv_row = head * (nope + width);
+      const MatrixXd k = keys.middleRows(row, key)(order, Eigen::all);
       kv.middleRows(kv_row, nope) = k.topRows(nope);
-      kv.middleRows(kv_row + nope, width) = values.middleRows(row, width);
+      kv.middleRows(kv_row + nope, width) = values.middleRows(head * width, width);
       rope_key += k.bottomRows(rope) / static_cast<double>(old_.heads);
-      q.middleRows(row, width) = MatrixXd(q.middleRows(row, width)(order, Eigen::all));
+      q.middleRows(row, key) = MatrixXd(q.middleRows(row, key)(order, Eigen::all));
     }
 
     // Right singular vectors are eigenvectors of the transpose times the matrix, which is accurate

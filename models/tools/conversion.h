@@ -12,8 +12,8 @@ namespace headcount {
 
 /// Settings that a converted model may have other values of than the model it is made from.
 inline constexpr std::string_view kConvertedSettings[] = {
-    "attention", "window", "kv-heads",    "kv-rank",    "rope-dim",
-    "nope-dim",  "v-dim",  "latent-norm", "rope-layout"};
+    "attention", "window",   "kv-heads", "kv-rank",     "key-dim",
+    "rope-dim",  "nope-dim", "v-dim",    "latent-norm", "rope-layout"};
 
 /// Converts `from` to the model with the settings `to`. Sizes that `to` does not set, and that an
 /// attention would derive from others, are chosen to fit the heads of `from`. Throws ShapeError

@@ -2,12 +2,13 @@
 
 /// Grouped-query attention and its two ends: H query heads share G KV heads. G = H is MHA (Vaswani
 /// et al., 2017), G = 1 is MQA (Shazeer, 2019), GQA lies between (Ainslie et al., 2023).
-/// Parameters: q_proj [H d, dim], k_proj and v_proj [G d, dim], o_proj [dim, H d].
+/// Parameters: q_proj [H k, dim], k_proj [G k, dim], v_proj [G d, dim], o_proj [dim, H d]; queries
+/// and keys have `key-dim` k dimensions, by default d. MiMo-V2-Flash has 192 beside values of 128.
 ///
 /// MFA is MQA with wider heads, whose queries pass through a latent: q_a_proj [rank, dim],
-/// q_a_layernorm [rank] and q_b_proj [H d, rank] (Hu et al., 2024).
+/// q_a_layernorm [rank] and q_b_proj [H k, rank] (Hu et al., 2024).
 ///
-/// `qk-norm` adds q_norm [d] and k_norm [d]. RoPE rotates the last `rope-dim` dimensions of a head.
+/// `qk-norm` adds q_norm [k] and k_norm [k]. RoPE rotates the last `rope-dim` dimensions of a head.
 /// With `tie-kv` one row is key and value, and k_norm norms it as both: kv_proj [G d, dim] replaces
 /// k_proj and v_proj. The weighted sum of rows is rotated by the keys' positions; rotated back by
 /// the query's, by the distance of each token (Su, "S2", https://kexue.fm/archives/10907).
@@ -19,18 +20,23 @@ namespace {
 struct GroupedSizes {
   Index kv_heads = 1;  // 0: as many as query heads
   Index q_rank = 0;    // 0: no latent of the queries
-  Index rope_dim = 0;
+  Index key_dim = 0, rope_dim = 0;
   bool tie_kv = false;
 
   void visit(const auto& setting) {
-    setting(rope_dim, shared_setting("rope-dim", same_as("head-dim")));
+    setting(key_dim, {"key-dim", "dimensions of q and k per head; those of v are head-dim",
+                      WholeRange{1}, same_as("head-dim")});
+    setting(rope_dim, shared_setting("rope-dim", same_as("key-dim")));
     setting(tie_kv,
             {"tie-kv", "use one projection of x as both key and value; the cache keeps it once",
              kOnOff, "off"});
   }
   void check(const AttentionPlan& c) const {
     if (rope_dim == c.head_dim) require_rotary_heads(c);
-    require_rotary_part(c, rope_dim);
+    require_setting(!tie_kv || key_dim == c.head_dim,
+                    "with `tie-kv` a key is a value, `head-dim` {} wide; leave `key-dim`",
+                    c.head_dim);
+    require_rotary_part(c, rope_dim, key_dim);
     if (kv_heads > 0) require_kv_heads(c, kv_heads);
   }
 };
@@ -59,18 +65,16 @@ class GroupedAttention : public Attention {
   GroupedAttention(const AttentionPlan& c, const GroupedSizes& s, LayerWeights& weights)
       : Attention(c, s.rope_dim, {c.heads, c.head_dim}),
         kv_heads_(s.kv_heads > 0 ? s.kv_heads : c.heads),
+        key_dim_(s.key_dim),
         tie_kv_(s.tie_kv),
-        q_proj_(weights, c.heads * c.head_dim, {.rank = s.q_rank}) {
-    const auto rows = [&](const char* name, const char* part) {
-      return weights.row_matrix(name, c.dim, kv_heads_ * c.head_dim, part);
-    };
-    k_proj_ = rows(tie_kv_ ? "kv_proj" : "k_proj", "k");
-    if (!tie_kv_) v_proj_ = rows("v_proj", "v");
-    add_qk_norms(weights, {c.head_dim, c.head_dim});
+        q_proj_(weights, c.heads * s.key_dim, {.rank = s.q_rank}) {
+    k_proj_ = weights.row_matrix(tie_kv_ ? "kv_proj" : "k_proj", c.dim, kv_heads_ * s.key_dim, "k");
+    if (!tie_kv_) v_proj_ = weights.row_matrix("v_proj", c.dim, kv_heads_ * c.head_dim, "v");
+    add_qk_norms(weights, {s.key_dim, s.key_dim});
   }
 
   Var forward(Var x, Memory& memory) const override {
-    const AttentionOptions o = options(*x.tape, plan().head_dim, memory);
+    const AttentionOptions o = options(*x.tape, key_dim_, memory);
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
     const auto queries = [&] {
@@ -92,7 +96,7 @@ class GroupedAttention : public Attention {
   }
 
  private:
-  Index kv_heads_;
+  Index kv_heads_, key_dim_;
   bool tie_kv_;
   QueryProjection q_proj_;
   std::optional<Linear> k_proj_, v_proj_;  // one kv_proj if tied; none in a layer that shares

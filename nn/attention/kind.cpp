@@ -240,10 +240,9 @@ void require_rotary_heads(const AttentionPlan& layer) {
       layer.head_dim);
 }
 
-void require_rotary_part(const AttentionPlan& layer, Index rope_dim) {
-  require_setting(rope_dim <= layer.head_dim,
-                  "`rope-dim` {} is more than a head's width, `head-dim` {}", rope_dim,
-                  layer.head_dim);
+void require_rotary_part(const AttentionPlan& layer, Index rope_dim, Index width) {
+  require_setting(rope_dim <= width, "`rope-dim` {} is more than the width of a key, {}", rope_dim,
+                  width);
   require_setting(!layer.rotary || rope_dim % 2 == 0, "`rope-dim` must be even, is {}", rope_dim);
 }
 

@@ -238,8 +238,8 @@ std::vector<std::string_view> attention_forms(const AttentionPlan& plan);
 
 /// Requires an even `head-dim` if positions are rotary.
 void require_rotary_heads(const AttentionPlan& layer);
-/// Requires `rope_dim` to fit into a head, and to be even if positions are rotary.
-void require_rotary_part(const AttentionPlan& layer, Index rope_dim);
+/// Requires `rope_dim` to fit into keys of `width`, and to be even if positions are rotary.
+void require_rotary_part(const AttentionPlan& layer, Index rope_dim, Index width);
 /// Requires that `kv-heads` divides `heads`.
 void require_kv_heads(const AttentionPlan& layer, Index kv_heads);
 /// Requires that `count`, the value of the setting `name`, divides `whole`, that of `whole_name`.

@@ -10,14 +10,17 @@
 #   keys_text    whether a key that query heads share suffers more from few bits, on a text
 #   keys_recall  the same in recall
 #   keys_lookup  the same on lookups; each of the three also with --bias
+#   states       recall by states of 1,024 numbers a layer and a window of as many, with flags
+#                --pairs N --line-length M --context M, M = 4 N
+#   states_text  the same on a text
 #   lookup       query heads by KV heads at equal bytes: QUESTION.md beside this
 #   headers      KV heads on 26 MB of C and C++ headers of Debian 12's packages, put into FOLDER
 #   dictionary   the same on 40 MB of English, Debian's package dict-gcide, put into FOLDER; planned
 #                before its runs: mqa against mha after all steps, with mha@32 as control
-# shazeer, staircase, queries, bits_text and keys_text need --data TEXT, such as Tiny Shakespeare. A
-# second call continues the first.
+# shazeer, staircase, queries, bits_text, keys_text and states_text need --data TEXT, such as Tiny
+# Shakespeare. A second call continues the first.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,18s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,21s/^# //p' "$0" >&2; exit 2; }
 study=$1 folder=$2
 shift 2
 small="--preset shakespeare --layers 2 --dim 64 --context 64 --batch 16 --steps 1000
@@ -27,6 +30,7 @@ parts=$parts,latent=int2+rope=bf16,latent=int4+rope=bf16,latent=int2+rope=int4
 rounded="--cache-dtype f32,bf16,int8,int4,int3,int2,$parts --cache-rotate off,on --seeds 5"
 keys="--cache-dtype f32,k=int4,k=int3,k=int2,v=int4,v=int3,v=int2 --cache-rotate off,on --seeds 5
   --heads 8 --attention mhax16,gqa2x16,mqax16,mhax16:heads=1"
+states=mha,mha@8,ssd:head-dim=16:state-dim=16,lightning,delta,kda
 case $study in
   shazeer) flags="$small
     --attention mha,mqa,mha@16,mqa@16,mhax16:heads=1,mhax8:heads=2,mhax4" ;;
@@ -51,6 +55,10 @@ mqax8:heads=4,gqa4x8:heads=16,gqa2x8:heads=16,mqax8:heads=16" ;;
     --metric answers" ;;
   keys_lookup) flags="$keys --data lookup --qk-norm on --steps 1500 --eval-every 300
     --eval-characters 8192 --stop-at-answers 0 --metric answers" ;;
+  states) flags="--data recall --symbols 128 --batch 16 --steps 2000 --eval-every 500
+    --eval-characters 8192 --stop-at-answers 0 --metric answers --seeds 5
+    --sweep lr=1e-3,2e-3 --control mha@8 --attention $states" ;;
+  states_text) flags="$small --sweep lr=1e-3,2e-3 --attention $states" ;;
   lookup) exec node "${0%/*}/lookup_study.mjs" "$folder" ;;
   headers | dictionary)
     # Pieces in the order of the hashes of their names: any part of the text is like the others.

@@ -34,7 +34,7 @@ struct BsaSizes {
     index.visit(setting, 4);
   }
   void check(const AttentionPlan& c) const {
-    require_rotary_part(c, rope_dim);
+    require_rotary_part(c, rope_dim, c.head_dim);
     require_kv_heads(c, kv_heads);
     if (choice == Choice::of_kv_head)
       require_divisor("kv-heads", kv_heads, "index-heads", index.heads);

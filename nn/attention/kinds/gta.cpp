@@ -19,7 +19,7 @@ struct GtaSizes {
   }
   void check(const AttentionPlan& c) const {
     require_kv_heads(c, kv_heads);
-    require_rotary_part(c, rope_dim);
+    require_rotary_part(c, rope_dim, c.head_dim);
   }
 };
 

@@ -55,7 +55,7 @@ struct V4Sizes {
                      of_output});
   }
   void check(const AttentionPlan& c) const {
-    require_rotary_part(c, rope_dim);
+    require_rotary_part(c, rope_dim, c.head_dim);
     require_divisor("o-groups", o_groups, "heads", c.heads);
     if (index) require_index_width(*index, rope_dim);
   }

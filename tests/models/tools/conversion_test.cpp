@@ -70,7 +70,7 @@ const std::vector<Wanted> kModels = {{},
                                      {{"score-scale", "length"}, {"gate", "on"}},
                                      {{"qk-norm", "on"}, {"canon", "AC"}, {"score-cap", "5"}},
                                      {{"value-residual", "0.5"}, {"rope-dim", "4"}},
-                                     {{"sinks", "on"}, {"bias", "on"}},
+                                     {{"sinks", "on"}, {"bias", "on"}, {"key-dim", "8"}},
                                      {{"output-projection", "off"}}};
 
 std::string text(const Wanted& given) { return nlohmann::json(given).dump(); }
@@ -198,7 +198,7 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
        std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>{
            {"mha", "mla8+8", {"`rope-dim` 8", "6"}},
            {"mha", "mla8+2:nope-dim=6", {"`nope-dim` plus `rope-dim`", "must be 6"}},
-           {"mha", "mla8+2:v-dim=4", {"`v-dim`, must be 6"}},
+           {"mha", "mla8+2:v-dim=4", {"and `v-dim` 6"}},
            {"mha", "mla25+2", {"`kv-rank` 25", "24"}},
            {"mha", "mla:q-rank=8", {"`q-rank` is 8", "it is 0"}},
            {"mha", "mla:latents=2", {"`latents` is 2", "it is 1"}},
@@ -213,7 +213,7 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
   const Wanted others = {{"head-dim", "8"}, {"rope-dim", "4"},     {"rope-layout", "interleaved"},
                          {"layers", "3"},   {"positions", "none"}, {"value-residual", "0.5"},
                          {"qk-norm", "on"}, {"canon", "B"},        {"gate", "on"},
-                         {"sinks", "on"},   {"tie-kv", "on"}};
+                         {"sinks", "on"},   {"tie-kv", "on"},      {"key-dim", "8"}};
   for (const auto& [name, value] : others)
     expect_said(*small_model("mha"), "mqa", {{name, value}},
                 {"`" + name + "` is " + value, "in the model it is ", "keys and values only"});

@@ -80,6 +80,7 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
                                        {"gqa", 2 * 4 * 32},
                                        {"gqa:kv-heads=2", 2 * 2 * 32},
                                        {"gqa:kv-heads=2:tie-kv=on", 2 * 32},
+                                       {"gqa:kv-heads=2:key-dim=48", 2 * (48 + 32)},
                                        {"bsa:kv-heads=2", 2 * 2 * 32 + 16},
                                        {"mla:kv-rank=48:rope-dim=16:q-rank=100", 48 + 16},
                                        {"mla:kv-rank=48:rope-dim=0:latents=2", 48},
@@ -112,7 +113,9 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
         {of_word("gqa:rope-dim=7"), "`rope-dim` must be even, is 7"},
         {of_word("mla:latents=3"), "`latents` 3 does not divide `heads` 8; 2 does"},
         {of_word("mla:latents=4:kv-rank=50"), "`latents` 4 does not divide `kv-rank` 50"},
-        {of_word("mqa:rope-dim=34"), "`rope-dim` 34 is more than a head's width, `head-dim` 32"},
+        {of_word("mqa:rope-dim=34"), "`rope-dim` 34 is more than the width of a key, 32"},
+        {of_word("mqa:key-dim=33"), "`rope-dim` must be even, is 33"},
+        {of_word("mqa:tie-kv=on:key-dim=48"), "a key is a value, `head-dim` 32 wide"},
         {of_word("mla:rope-dim=64"), "`rope-dim` 64 leaves nothing for the default `kv-rank`"},
         {of_word("delta:value-heads=2:key-heads=3"),
          "`key-heads` 3 does not divide `value-heads` 2"}})

@@ -30,6 +30,7 @@ inline const Variants& variants() {
       {"nope-dim", {"2", "3"}},
       {"rope-dim", {"0", "2", "4"}},
       {"v-dim", {"2", "5"}},
+      {"key-dim", {"4", "8"}},
       {"o-groups", {"1", "2", "4"}},
       {"o-rank", {"1", "3"}},
       {"compress", {"1", "2", "3"}},
@@ -90,7 +91,10 @@ inline bool foreign(const std::string& setting, const AttentionKind& kind) {
 /// value has no values of its own to mix, and KV heads share out the heads of an indexer.
 inline void reconcile(Given& given) {
   if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
-  if (given.on("tie-kv")) given.put("value-residual", 0);
+  if (given.on("tie-kv")) {
+    given.put("value-residual", 0);
+    given.erase("key-dim");
+  }
   if (given.has("index-choice") && given.has("index-heads") && given.has("kv-heads") &&
       given.whole("index-heads") % given.whole("kv-heads") != 0)
     given.put("index-choice", "layer");
