@@ -46,13 +46,12 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
       const std::string& name = model.parameters().name({i});
       const auto values = model.parameters().value({i});
       const auto [mean, deviation] = mean_and_deviation(values);
-      if (name.ends_with("A_log")) continue;  // uniform before the logarithm
-      const bool steps = kind->name == "kda" || kind->name == "ssd";
-      if (steps && name.ends_with("dt_bias")) continue;  // see nn/delta_test.cpp
+      if (name.ends_with("A_log")) continue;    // uniform before the logarithm
+      if (name.ends_with("dt_bias")) continue;  // see nn/attention/kinds/delta_test.cpp
       const bool residual = name.ends_with("o_proj.weight") || name.ends_with("out_proj.weight") ||
                             name.ends_with("o_b_proj.weight") || name.ends_with("down_proj.weight");
-      const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias") ||
-                        name.ends_with("temperature") || name.ends_with(".D");
+      const bool norm =
+          name.ends_with("norm.weight") || name.ends_with("temperature") || name.ends_with(".D");
       // Uniform, as PyTorch starts convolutions.
       const bool taps = name.find("canon") != name.npos ||
                         (kind->name == "ssd" && name.find("conv1d") != name.npos);

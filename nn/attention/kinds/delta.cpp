@@ -25,9 +25,11 @@ class GatedDelta : public Attention {
                                      (Count(s.of_convolution(c.head_dim)) + s.values()).index())),
         in_proj_ba_(weights.matrix("in_proj_ba", c.dim, 2 * s_.value_heads)),
         convolution_(weights.convolution("conv1d", s.of_convolution(c.head_dim), s.taps)),
-        // Initial values as in transformers.
+        // Initial values of flash-linear-attention. With transformers' dt_bias of 1, which a
+        // checkpoint replaces, half of the heads would forget all but e^-10 of a state in a token.
         a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16))),
-        dt_bias_(weights.numbers("dt_bias", {s_.value_heads}, Initializer::ones())),
+        dt_bias_(weights.numbers("dt_bias", {s_.value_heads},
+                                 Initializer::log_uniform_steps(0.1, 0.001))),
         norm_(weights.norm("norm", s_.v_dim)) {}
 
   Var forward(Var x, Memory& memory) const override {

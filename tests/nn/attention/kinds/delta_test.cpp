@@ -68,13 +68,13 @@ void expect_uniform(const char* kind, const char* name, double least, double mos
   EXPECT_NEAR(sum / count, (least + most) / 2, 4 * (most - least) / std::sqrt(12 * count));
 }
 
-// In transformers, and in flash-linear-attention.
+// In flash-linear-attention.
 TEST(States, DecayAtTheStartAsTheirAuthorsHaveIt) {
   const auto rate = [](double x) { return std::exp(x); };
   expect_uniform("delta", "a.A_log", 0, 16, rate);
   expect_uniform("kda", "a.A_log", 1, 16, rate);
   expect_uniform("ssd", "a.A_log", 1, 16, rate);
-  for (const char* const kind : {"kda", "ssd"})
+  for (const char* const kind : {"delta", "kda", "ssd"})
     expect_uniform(kind, "a.dt_bias", -3, -1,
                    [](double x) { return std::log10(std::log1p(std::exp(x))); });
 }
