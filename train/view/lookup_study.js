@@ -92,7 +92,7 @@ function compared(runs, first, second, text) {
 // The primary comparisons, corrected by Holm, and the same ones at other texts and scales.
 export function comparisonTable(runs) {
   const texts = [[6, ", primary"], [0], [3], [1], [6, ", ", "--score-scale 1"],
-    [6, ", ", "--qk-norm on"]];
+    [6, ", ", "--qk-norm on"], [6, ", ", "--decay cosine --min-lr 1e-5"]];
   const rows = texts.flatMap(([task, which = "", extra = ""]) => {
     const all = kComparisons.map(([name, ...cells]) =>
       ({ name, ...compared(runs, ...cells, { task, extra }) })).filter(({ all: pairs }) => pairs);
