@@ -160,7 +160,8 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   includes(comparisonParts({ ...kept("recall"), data: "lookup" }).asked, svg);
 }
 
-// The demo: attentions that do not learn lie on the line that says so, at all of the steps.
+// The demo: attentions that do not learn lie on the line that says so, at all of the steps. Lines
+// join equal bytes alone.
 {
   const { svg } = demoPicture(kept("recall"), kept("lookups"));
   expectSound(svg, "demo");
@@ -169,6 +170,8 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   const [one, four] = [...svg.matchAll(/class="mark c1" transform="translate\(\S+ (\S+)\)/g)];
   assert.equal(svg.match(/class="level" d="M\S+ ([\d.]+)/)[1], one[1]);
   assert.ok(Number(one[1]) < Number(four[1]));
+  assert.deepEqual(["c0", "c1"].map((colour) => [`line ${colour}`, `band ${colour}`, `bar ${colour}`]
+    .map((name) => count(svg, new RegExp(`class="${name}"`, "g")))), [[0, 0, 2], [1, 1, 0]]);
 }
 
 // The study of lookups.
@@ -428,6 +431,9 @@ for (const [i, scheme] of schemesOf("plot").entries()) {
   assert.match(tables.stepsTable(steps, ["mqa"]), /\| 140 \(120 to > 1500\) \| 0 \(\S+ to more\)/);
   const lookups = kept("lookups"), { beside } = comparisonParts(lookups);
   assert.match(tables.stepsTable(lookups, ["mqax32"]), /\| not in 1600 \| - \| not learned \|/);
-  includes(beside, "No seed of mqax32 learned in 1,600 steps.");
+  includes(beside, "No seed of mqax32 learned in 1,600 steps.",
+    "<title>mqax32: not learned in 1,600 steps, 256\u00a0B a token</title>");
+  assert.equal(beside.match(/class="level" d="M\S+ ([\d.]+)/)[1], // its mark lies on the line
+    beside.match(/class="mark c1" transform="translate\(\S+ (\S+)\)/)[1]);
   includes(beside, ">learned 99 %<"); // a name beside its line
 }
