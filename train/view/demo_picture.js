@@ -26,6 +26,7 @@ export function demoPicture(recall, lookups) {
       "key, lookups for the piece on a line of a board in one of six directions. Lines join equal " +
       "bytes, one KV head of 32 numbers and four of 8; in recall four heads have four times the " +
       "keys and values of one.",
-    xTitle: "KV heads (lines: equal bytes)", yTitle: "steps", height: 300, levels: [notLearned(lookups.steps)],
+    xTitle: "KV heads (lines: equal bytes)", yTitle: "steps", height: 300,
+    levels: [notLearned(lookups.steps)],
     x: { log: 2, range: [-0.2, 2.2] }, y: { range: [0, 1.1 * lookups.steps] } }) };
 }

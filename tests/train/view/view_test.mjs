@@ -277,6 +277,35 @@ for (let i = 0; i < 200; ++i) {
     "The right answer is o. Of mha, layer 1, head 1 looks most at it, with 90\u00a0% of its weight.");
 }
 
+// Heads of a lookup are shown on its board. What a wrong answer looked at is told.
+{
+  const r = kept("lookups"), heads = (...shares) => [[{ entropy: 1, weights: [...shares, 0] }]];
+  const read = (i, said, of) => { r.variants[i].reading = { seed: 1, said, losses: Array(7).fill(0),
+    heads: of }; };
+  // Values 0 to 3 in the first row, and 1 in the last column; B asks for the second one.
+  r.passage = { number: 7, question: 6, answers: [6], shown_for: "mqax32",
+    characters: [..."\u2800\u281a\u2834\u284e\u2822", "B", "1"] };
+  read(0, "1", heads(0.1, 0.8, 0, 0, 0));
+  read(1, "2", heads(0, 0.2, 0.7, 0, 0));
+  read(2, "3", heads(0.1, 0, 0, 0.1, 0));
+  read(3, "0", heads(0.3, 0.5, 0, 0, 0));
+  const { below, asked } = comparisonParts(r);
+  includes(below, "Passage 7 of", "chosen because mqax32 loses more on its last answer",
+    ": 80\u00a0% on value 1</figcaption>",
+    "The right answer is 1. Of its heads, layer 1, head 1 looks most at the piece on the line, " +
+    "with 80\u00a0% of its weight.",
+    "The right answer is 1, and mqax32 gives 2. Its heads look most at a wrong piece: the one of " +
+    "value 2 has 70\u00a0% of their weight, the right one 20\u00a0%.",
+    "gives 3. Its heads look at no piece: all together have 20\u00a0% of their weight, so that " +
+    "the answer comes from none.",
+    "gives 0. Its heads look most at the right piece, with 50\u00a0% of their weight, which is " +
+    "not enough.");
+  assert.equal(count(below, /class="small-board/g), 4);
+  includes(asked, "small-board", "B asks for the piece on the dotted line");
+  for (const part of [below, asked])
+    expectSound(part.replaceAll(/<pre>.*?<\/pre>/gs, ""), "boards");
+}
+
 // The name of a level finds a place beside a curve that crosses it.
 {
   const near = list(60, (x) => ({ x, y: x < 30 ? 25 + x / 10 : 31 - x / 10 }));
