@@ -260,7 +260,7 @@ function builtInText() {
   return "Models of equal caches and four query heads (the demo's have eight) were trained on " +
     "lookups when this page was made: gqa4x8 has four KV heads of 8 numbers, mqax32 one of 32. " +
     `${listText(learned)}. The question below was chosen because ${worstOf(state.runs).spec} gets ` +
-    "it wrong.";
+    "it wrong; under each answer stands where its heads look.";
 }
 
 let prepared = null; // the runs for which the section was prepared

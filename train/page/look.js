@@ -203,7 +203,7 @@ export class Look {
     const heads = (weights ?? []).flatMap((layer, i) => (layer ?? []).map((some, k) => ({
       name: `${many ? `layer ${i + 1}, ` : ""}query head ${k + 1}`,
       weights: [...Array(read.length - some.length).fill(0), ...some] })));
-    return lookingText(piecesIn(read.join("")), read.at(-1), heads, character);
+    return lookingText(read, heads, character);
   }
 
   head({ weights, head, read, pieces, letter }) {

@@ -106,7 +106,7 @@ function drawCacheChart(measure) {
     const values = scoresOf(run, measure), y = mean(values), x = run.plan.cache.bytes_per_token;
     const trail = answered ? (run.record?.checks ?? []).map((check) => 100 * check.answers) : [];
     const hover = `${run.spec}: ${text(y)}, ${bytesText(x)} per token`;
-    const name = measure === "steps" && neverLearned(run) ? `${run.spec}, not yet` : run.spec;
+    const name = measure === "steps" && neverLearned(run) ? `${run.spec}, not learned` : run.spec;
     return { name, style: run.style, dots: values.length > 1 ? values : [],
       points: [{ x, y, hover, low: Math.min(...trail, y), high: Math.max(...trail, y) }] };
   });

@@ -1,6 +1,6 @@
 // Lookups on a board of 5 x 5, whose grammar data/texts/lookup.cpp has: pieces, lines and answers,
 // and small pictures of what a head looks at.
-import { mean, percentText } from "./format.js";
+import { mean, percentText, shownCharacter } from "./format.js";
 import { textAt } from "./plot.js";
 
 export const kSide = 5, kPieces = 5, kValues = 4;
@@ -54,27 +54,25 @@ export const lookupAnswer = (pieces, letter) => {
 export const pieceText = (character) =>
   piecesIn(character).map(({ value }) => `value ${value}`)[0] ?? null;
 
-const kLooksAt = 0.25; // share of the weight; heads with less of it on all pieces look at none
-
-// Sentence on where `heads` [{name, weights}] of a model that answers `said` look, each with the
-// weights of the characters of a text that begins with the pieces.
-export function lookingText(pieces, letter, heads, said) {
-  const at = askedPiece(pieces, letter);
+// Sentence on where `heads` [{name, weights}] look of a model that answers `said` after the
+// characters of a question, each with their weights.
+export function lookingText(characters, heads, said) {
+  const pieces = piecesIn(characters.join("")), letter = characters.at(-1);
+  const at = askedPiece(pieces, letter), percent = (value) => percentText(value, 0);
   if (at < 0 || !heads.length) return "";
-  const share = (i) => mean(heads.map(({ weights }) => weights[i] ?? 0));
-  const shares = pieces.map((_, i) => share(i)), percent = (value) => percentText(value, 0);
-  const most = shares.indexOf(Math.max(...shares)), sum = shares.reduce((a, b) => a + b);
   if (said === lookupAnswer(pieces, letter)) {
-    const [best] = [...heads].sort((a, b) => (b.weights[at] ?? 0) - (a.weights[at] ?? 0));
+    const [best] = [...heads].sort((a, b) => b.weights[at] - a.weights[at]);
     return `Of its heads, ${best.name} looks most at the piece on the line, with ${
-      percent(best.weights[at] ?? 0)} of its weight.`;
+      percent(best.weights[at])} of its weight.`;
   }
-  if (sum < kLooksAt) return `Its heads look at no piece: all together have ${percent(sum)} of ` +
-    "their weight, so that the answer comes from none.";
-  return most === at ? `Its heads look most at the right piece, with ${percent(shares[at])} of ` +
-    "their weight, which is not enough." : "Its heads look most at a wrong piece: the one of " +
-    `value ${pieces[most].value} has ${percent(shares[most])} of their weight, the right one ${
-      percent(shares[at])}.`;
+  const shares = characters.map((_, i) => mean(heads.map(({ weights }) => weights[i] ?? 0)));
+  const most = shares.indexOf(Math.max(...shares));
+  if (most === at) return "Its heads look most at the right piece, with " +
+    `${percent(shares[at])} of their weight, which is not enough.`;
+  const where = most >= pieces.length ? `${shownCharacter(characters[most])}, which is no piece`
+    : `a wrong piece, of value ${pieces[most].value}`;
+  return `Its heads look most at ${where}, with ${percent(shares[most])} of their weight; the ` +
+    `right piece has ${percent(shares[at])}.`;
 }
 
 // Small board as SVG with pieces shaded by attention weights; `shadeOf(i)` is the class of piece i,

@@ -99,7 +99,7 @@ function pointingText(r, { spec, reading }) {
   const { said = right } = reading;
   const judged = `The right answer is ${right}${said === right ? "" : `, and ${spec} gives ${
     shownCharacter(said)}`}. `;
-  if (board) return judged + lookingText(board.pieces, board.letter, heads, said);
+  if (board) return judged + lookingText(characters.slice(0, r.passage.question), heads, said);
   const [best] = heads.sort((a, b) => b.weights[at] - a.weights[at]);
   return `${judged}Of ${spec}, ${best.name} looks most at it, with ${
     percentText(best.weights[at], 0)} of its weight.`;

@@ -143,8 +143,8 @@ class Page(Reader):
         self.assertEqual(judged["mqax32"], "✗")
         self.assertIn("✓", judged.values())
         self.assertRegex(self.text("#ask-note"), "gqa4x8 has learned .* mqax32 has not in 1,600")
-        self.assertRegex(self.text("[aria-label=mqax32] .looking"),
-                         "^Its heads look (at no|most at a wrong) piece")
+        self.until_text("[aria-label=mqax32] .looking",
+                        "^Its heads look most at (a wrong piece|., which is no piece)")
         self.assertIn("A verdict takes 5 seeds", self.text("#verdicts"))
         self.assertEqual(len(self.texts(".letters button")), 30)
         self.set("#board-questions input", 1)  # two directions

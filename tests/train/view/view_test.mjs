@@ -279,7 +279,8 @@ for (let i = 0; i < 200; ++i) {
 
 // Heads of a lookup are shown on its board. What a wrong answer looked at is told.
 {
-  const r = kept("lookups"), heads = (...shares) => [[{ entropy: 1, weights: [...shares, 0] }]];
+  const r = kept("lookups"), heads = (...shares) => [[{ entropy: 1,
+    weights: [...shares, 1 - shares.reduce((a, b) => a + b)] }]];
   const read = (i, said, of) => { r.variants[i].reading = { seed: 1, said, losses: Array(7).fill(0),
     heads: of }; };
   // Values 0 to 3 in the first row, and 1 in the last column; B asks for the second one.
@@ -294,10 +295,10 @@ for (let i = 0; i < 200; ++i) {
     ": 80\u00a0% on value 1</figcaption>",
     "The right answer is 1. Of its heads, layer 1, head 1 looks most at the piece on the line, " +
     "with 80\u00a0% of its weight.",
-    "The right answer is 1, and mqax32 gives 2. Its heads look most at a wrong piece: the one of " +
-    "value 2 has 70\u00a0% of their weight, the right one 20\u00a0%.",
-    "gives 3. Its heads look at no piece: all together have 20\u00a0% of their weight, so that " +
-    "the answer comes from none.",
+    "The right answer is 1, and mqax32 gives 2. Its heads look most at a wrong piece, of value " +
+    "2, with 70\u00a0% of their weight; the right piece has 20\u00a0%.",
+    "gives 3. Its heads look most at B, which is no piece, with 80\u00a0% of their weight; the " +
+    "right piece has 0\u00a0%.",
     "gives 0. Its heads look most at the right piece, with 50\u00a0% of their weight, which is " +
     "not enough.");
   assert.equal(count(below, /class="small-board/g), 4);
