@@ -202,7 +202,7 @@ TEST_F(EvalCommand, ListsTheModelWithOneLayerAtATimeAsComputed) {
   EXPECT_EQ(rows[2].at("change"), rows[0].at("change"));
   // k and v of 8 numbers in one layer of two.
   const std::string table = text("--from three --cache-dtype each:int2");
-  expect_parts(table, {"\nint2+layer3=f32      72  "});
+  expect_parts(table, {"\nint2+layer3=f32     72  "});
   const std::string narrow =
       folder_->shell("COLUMNS=60 headcount eval --from three --cache-dtype each:int2").out;
   expect_parts(narrow, {"left out, see --wide: largest change of a logit; "});
