@@ -20,7 +20,10 @@ const SettingList& cache_settings() {
            "layers, "
            "from 1: int4+layer1=bf16+layers3-4=int8",
        parsed<CacheRounding>(), "f32"},
-      {"cache-group", "numbers of a cached row that share a scale; 0: all of a head's row",
+      {"cache-group",
+       "numbers of a cached row that share an f16 scale, where the type has scales; 0: all of a "
+       "head's row. int8 with 32 is llama.cpp's q8_0; int4 has the bytes of its q4_0, not its "
+       "levels",
        WholeRange{0}, 0},
       {"cache-rotate",
        "on: store queries' and keys' rows, and values', rotated by a Hadamard matrix, which makes "

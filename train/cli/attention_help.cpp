@@ -78,10 +78,11 @@ const Topic kTopics[] = {
      "--cache-dtype says in how many bits a cache stores numbers: f32, f16, bf16, fp8 (e4m3), "
      "int8, int4, int3, int2, int1; of its parts, k=int4+v=int2; of layers, int4+layer1=bf16; or "
      "each:int4, in eval and compare, with one layer at a time as computed. int8 and less are "
-     "symmetric around 0, with an f16 scale for each row of a head, which bytes include; with "
-     "--cache-group 32 they have the bytes of llama.cpp's q8_0 and q4_0. States, inputs of "
-     "convolutions and the gates of fox are never rounded. --cache-rotate, --cache-levels and "
-     "--cache-recent change how the rest is.",
+     "symmetric around 0, with an f16 scale for each row of a head, which bytes include. GGUF's "
+     "q8_0 has a scale for each 32 numbers: --cache-dtype int8 --cache-group 32. int4 with such "
+     "groups has the bytes of q4_0, but other levels: q4_0 has a 0, int4 is symmetric around it. "
+     "States, inputs of convolutions and the gates of fox are never rounded. --cache-rotate, "
+     "--cache-levels and --cache-recent change how the rest is.",
      "headcount eval --from runs/gqa2 --cache-dtype int4"},
     {"verdict",
      std::string(kVerdictMeaning) +
@@ -99,9 +100,14 @@ struct Explained {
 
 std::optional<Explained> explained(std::string_view name) {
   const std::string word(name);
-  // share@64, share-index and others are ways to share.
-  const auto topic =
-      std::ranges::find(kTopics, name.starts_with("share") ? "share" : name, &Topic::name);
+  // share@64, share-index and others are ways to share, int8 and others are bits.
+  const bool is_type =
+      std::ranges::find(cache_types(), name, &CacheTypeRow::name) != cache_types().end();
+  const auto topic = std::ranges::find(kTopics,
+                                       name.starts_with("share") ? "share"
+                                       : is_type                 ? "bits"
+                                                                 : name,
+                                       &Topic::name);
   if (topic != std::end(kTopics)) return Explained{as_flags(topic->text), topic->command};
   if (const BuiltInCorpus* const corpus = find_built_in(name))
     return Explained{"built-in text: " + std::string(corpus->about), "headcount data " + word,
@@ -110,9 +116,11 @@ std::optional<Explained> explained(std::string_view name) {
     if (kind->name == name)
       return Explained{"optimizer: " + std::string(kind->summary),
                        "headcount train --optimizer " + word, kind->settings()};
-  for (const SettingList& list : {training_settings(), cache_settings()})
+  for (const auto& [list, command] :
+       {std::pair{training_settings(), "train"}, {cache_settings(), "eval"}})
     if (const Setting* const flag = find_setting(list, name))
-      return Explained{"flag: " + help_text(*flag), "headcount train --help all"};
+      return Explained{"flag: " + help_text(*flag),
+                       "headcount " + std::string(command) + " --help all"};
   return std::nullopt;
 }
 

@@ -130,8 +130,9 @@ SettingList compare_settings() {
         parsed<Match>(), Match().text()},
        {"sample",
         "number, from 1, of the validation passage that the report shows: a story of a built-in "
-        "text, or a stretch of a file",
-        WholeRange{1}, ComparisonOptions().passage},
+        "text, or a stretch of a file; 0: one whose last answer an attention that is not enough "
+        "has not learned, else the first",
+        WholeRange{0}, ComparisonOptions().passage},
        {"jobs", "runs to train in parallel; 0: one per thread", WholeRange{0, 1024}, 0}});
   add_settings(all, settings_in(Scope::comparison, rounding_settings()));
   for (Setting setting : training_settings()) {

@@ -180,7 +180,7 @@ int print(const Call& call, const Given& given, const Evaluation& result, const 
   ComparisonResult alone;
   alone.variants.push_back(each);
   json["each_layer_exact"] = json_of(each.runs.front().rounded);
-  lines += "\n" + rounded_table(alone, call.format);
+  lines += "\n" + rounded_table(alone, call.format, table_width(call.line));
   return print_result(call.format, json, json["each_layer_exact"], lines);
 }
 
@@ -246,7 +246,8 @@ const Command kEvalCommand = {
       "write the tokens of the text's first context and their logits to this safetensors file",
       true},
      kAllowNonFinite,
-     kFormatFlag},
+     kFormatFlag,
+     kWideFlag},
     eval_command,
     true};
 

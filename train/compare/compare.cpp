@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 #include "data/built_in.h"
 #include "models/cost/cost.h"
@@ -43,18 +45,6 @@ VariantResult variant_result(const PlannedVariant& variant, const Rounds::Chosen
   result.notes = attention_notes(plan);
   result.cache = cache_layers(cache_of(plan), {});
   return result;
-}
-
-// Reads the passage with the weights of the first finished run.
-void read(const TextPart& passage, const Rounds::Chosen& chosen, const Corpus& corpus,
-          VariantResult& result) {
-  if (result.runs.empty()) return;
-  const RunPlan& run = chosen.runs[result.runs.front().seed - 1];
-  try {
-    result.reading = read_passage(run.folder, passage, corpus);
-  } catch (const Error& error) {
-    result.no_reading = error.what();
-  }
 }
 
 // Throws InterruptedError if a signal was caught. Called between parts of a comparison, each of
@@ -100,7 +90,6 @@ ComparisonResult described(const ComparisonPlan& plan) {
   result.baselines = corpus.baselines;
   result.baseline_loss = baseline_loss(corpus);
   result.rounded_characters = plan.options.rounded_characters;
-  result.passage = passage_json(plan.passage, corpus, plan.options.passage);
   result.steps = options.steps;
   std::vector<TrainOptions> settings;
   for (const PlannedVariant& variant : plan.variants)
@@ -147,7 +136,6 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ro
       variant.swept =
           swept(*plan.options.sweep, planned, chosen, rounds.tuning_figures(i, statuses));
     }
-    read(plan.passage, chosen, plan.corpus, variant);
     for (const RunResult& run : variant.runs) {
       if (!plan.options.roundings.empty())
         evaluate_rounded(chosen.runs[run.seed - 1], plan.options.roundings, plan.corpus, text,
@@ -158,6 +146,63 @@ void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const Ro
   }
   for (std::size_t seed = 1; seed <= seeds; ++seed) result.seeds.push_back(seed);
   result.config = common_settings(settings);
+}
+
+// Attention with the folder of its first finished run, which reads a passage.
+struct Reader {
+  VariantResult* variant;
+  std::filesystem::path folder;
+
+  bool may_be_enough() const { return variant->verdict != Verdict::not_enough; }
+  double right_answers() const {
+    return variant->answer_accuracy ? variant->answer_accuracy->mean : 0;
+  }
+};
+
+// Passage that shows what the weakest of the attentions that are not enough has not learned, with
+// that attention; the first one, with null, if there is none.
+std::pair<Index, const VariantResult*> passage_to_show(std::vector<Reader> readers,
+                                                       const ComparisonResult& result,
+                                                       const Corpus& corpus) {
+  const auto lacking = std::partition(readers.begin(), readers.end(),
+                                      [](const Reader& r) { return r.may_be_enough(); });
+  if (lacking == readers.end()) return {1, nullptr};
+  const Reader weakest =
+      *std::ranges::min_element(lacking, readers.end(), {}, &Reader::right_answers);
+  std::vector<std::filesystem::path> others;
+  for (auto reader = readers.begin(); reader != lacking; ++reader) others.push_back(reader->folder);
+  try {
+    const auto number = telling_passage(corpus, result.context, weakest.folder, others);
+    return {number.value_or(1), number ? weakest.variant : nullptr};
+  } catch (const Error&) {  // read_passage says why there is no reading
+    return {1, nullptr};
+  }
+}
+
+// Reads the passage that was asked for, or passage_to_show, with all attentions that can. Takes
+// the verdicts into account.
+void add_readings(ComparisonResult& result, const ComparisonPlan& plan, const Rounds& rounds,
+                  std::span<const RunStatus> statuses) {
+  std::vector<Reader> readers;
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    VariantResult& variant = result.variants[i];
+    if (variant.runs.empty()) continue;
+    const std::size_t seed = variant.runs.front().seed;
+    readers.push_back({&variant, rounds.chosen(i, statuses).runs[seed - 1].folder});
+  }
+  Index number = plan.options.passage;
+  const VariantResult* shown_for = nullptr;
+  if (number == 0) std::tie(number, shown_for) = passage_to_show(readers, result, plan.corpus);
+  const TextPart passage = passage_to_read(plan.corpus, number, result.context);
+  result.passage = passage_json(passage, plan.corpus, number);
+  if (shown_for != nullptr) result.passage["shown_for"] = shown_for->spec;
+  for (const Reader& reader : readers) {
+    try {
+      reader.variant->reading = read_passage(reader.folder, passage, plan.corpus);
+    } catch (const Error& error) {
+      reader.variant->no_reading = error.what();
+    }
+  }
 }
 
 }  // namespace
@@ -184,7 +229,7 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
     }
     keep_for_tuning(corpus, tuning);
   }
-  TextPart passage = passage_to_read(corpus, options.passage, context);
+  passage_to_read(corpus, std::max<Index>(1, options.passage), context);  // refuses others
   if (options.question.reference.empty()) {
     const auto cache_bytes = [](const PlannedVariant& variant) {
       return kv_cache_bytes_per_token(variant.candidates.front().options.model);
@@ -200,7 +245,7 @@ ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpu
   require_setting(characters == 0 || characters > context,
                   "`cache-characters` {} must be more than `context`, {}, or 0 for all", characters,
                   context);
-  return {std::move(options), std::move(variants), std::move(corpus), std::move(passage)};
+  return {std::move(options), std::move(variants), std::move(corpus)};
 }
 
 std::string why_in_vain(const ComparisonPlan& plan) {
@@ -223,6 +268,7 @@ ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, Ru
   add_variants(result, plan, rounds, statuses);
   add_machine(result);
   summarize(result);
+  add_readings(result, plan, rounds, statuses);
   return result;
 }
 

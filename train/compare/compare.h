@@ -21,7 +21,9 @@ struct ComparisonOptions {
   Question question;
   Match match;
   std::optional<Sweep> sweep;
-  Index passage = 1;  ///< number of the validation passage that the report shows
+  /// Number of the validation passage that the report shows; 0: see telling_passage, or the first
+  /// if all attentions may be enough.
+  Index passage = 0;
   std::vector<CacheRounding> roundings = {};  ///< with which finished runs are evaluated again
   Index rounded_characters = 0;  ///< of the validation part, read with `roundings`; 0: all
 };
@@ -40,7 +42,6 @@ struct ComparisonPlan {
   std::vector<PlannedVariant> variants;  ///< in the order of the attentions
   Corpus corpus;  ///< in a sweep, with the slice for tuning losses, the first tenth of the training
                   ///< text, cut off the training part
-  TextPart passage;  ///< the one that the report shows
 };
 
 /// Plans the comparison of `options` with the settings `common` that all variants share. Throws

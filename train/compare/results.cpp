@@ -1,6 +1,7 @@
 #include "train/compare/results.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -172,10 +173,53 @@ std::vector<Column<VariantResult>> shown_columns(const ComparisonResult& result,
   return chosen;
 }
 
+// What a layer keeps of a token, from its parts in cache_layers: "keys and values of 4 KV heads, 8
+// numbers each"; empty for nothing, and for rows that stand for several tokens.
+std::string kept_text(const Json& parts) {
+  std::map<std::string, Json> rows;  // by part
+  for (const Json& part : parts) {
+    if (part.value("block", 0) > 0) return "";
+    if (!part.value("per_sequence", false)) rows[part.at("name")] = part;
+  }
+  if (rows.empty()) return "";
+  const auto window = rows.begin()->second.value("window", std::int64_t{0});
+  const std::string end = window > 0 ? ", of the last " + counted(window, "token") : "";
+  const auto is_alike = [&](const char* size) { return rows["k"].at(size) == rows["v"].at(size); };
+  if (rows.contains("k") && rows.contains("v") && is_alike("heads") && is_alike("width"))
+    return "keys and values of " + counted(rows["k"].at("heads").get<std::int64_t>(), "KV head") +
+           ", " + rows["k"].at("width").dump() + " numbers each" + end;
+  std::vector<std::string> names;
+  for (const auto& [name, row] : rows)
+    names.push_back(
+        std::to_string(row.at("heads").get<std::int64_t>() * row.at("width").get<std::int64_t>()) +
+        " numbers of " + name);
+  return list_text(names) + end;
+}
+
 // Whether a table has all columns: with any width, and as Markdown, which no terminal shows.
 bool has_all(Format format, std::size_t width) { return format != Format::text || width == 0; }
 
 }  // namespace
+
+std::string caches_sentence(const ComparisonResult& result) {
+  constexpr std::size_t kMostTold = 6;
+  if (result.variants.size() > kMostTold) return "";
+  std::vector<std::pair<std::string, std::vector<std::string>>> by_text;
+  for (const VariantResult& variant : result.variants) {
+    if (!variant.cache.is_array() || variant.cache.empty()) return "";
+    const std::string text = kept_text(variant.cache.front());
+    const auto same = [&](const Json& layer) { return kept_text(layer) == text; };
+    if (text.empty() || !std::ranges::all_of(variant.cache, same)) return "";
+    auto found = std::ranges::find(by_text, text, [](const auto& each) { return each.first; });
+    if (found == by_text.end()) found = by_text.insert(found, {text, {}});
+    found->second.push_back(variant.spec);
+  }
+  std::string all;
+  for (const auto& [text, specs] : by_text)
+    all += (all.empty() ? "Of each token, a layer of " : "; one of ") + list_text(specs) +
+           " caches " + text;
+  return all.empty() ? "" : all + ".";
+}
 
 std::vector<TextColumn> usual_columns(const ComparisonResult& result) {
   return worded(shown_columns(result, false), result.variants);
@@ -208,7 +252,9 @@ std::string comparison_table(const ComparisonResult& result, Format format, std:
   std::string text = results_table(result, format, width);
   const bool all = has_all(format, width);
   const char* const end = format == Format::markdown ? "\n\n" : "\n";
-  for (const auto& sentences : {notes(result), verdict_notes(result),
+  std::vector<std::string> caches = {caches_sentence(result)};
+  if (caches.front().empty()) caches.clear();
+  for (const auto& sentences : {caches, notes(result), verdict_notes(result),
                                 all ? statistics_notes(result) : std::vector<std::string>()}) {
     for (const std::string& sentence : sentences) text += wrapped(sentence, all ? 0 : width) + end;
   }

@@ -26,6 +26,11 @@ void summarize(ComparisonResult& result);
 /// failed at values which the sweep did not choose.
 std::vector<std::string> notes(const ComparisonResult& result);
 
+/// What up to six attentions cache, those alike together: "Of each token, a layer of mha caches
+/// keys and values of 4 KV heads, 16 numbers each; one of mqa caches keys and values of 1 KV head,
+/// 16 numbers each." Empty for more, and where layers of one attention differ.
+std::string caches_sentence(const ComparisonResult& result);
+
 /// The columns that a newcomer reads, as text of all attentions.
 std::vector<TextColumn> usual_columns(const ComparisonResult& result);
 
@@ -34,7 +39,8 @@ std::vector<TextColumn> usual_columns(const ComparisonResult& result);
 /// statistics, sizes and speeds, and lines below the table are wrapped.
 std::string results_table(const ComparisonResult& result, Format format = Format::text,
                           std::size_t width = 0);
-/// results_table for people followed by notes, those on statistics only if it has these.
+/// results_table for people followed by caches_sentence and notes, those on statistics only if it
+/// has these.
 std::string comparison_table(const ComparisonResult& result, Format format = Format::text,
                              std::size_t width = 0);
 

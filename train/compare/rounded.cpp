@@ -173,7 +173,11 @@ std::string rounded_table(const ComparisonResult& result, Format format, std::si
   std::vector<Column<RoundedRow>> columns = {
       {"attention", "", [](Row row) { return row.variant.spec; }, {}, true},
       {"cache", "", [](Row row) { return row.cache.cache; }, {}, true},
-      {"KV B/token", "", [](Row row) { return tenths_text(row.cache.cache_bytes_per_token); }, {}}};
+      {"KV B/\ntoken",
+       "",
+       [](Row row) { return tenths_text(row.cache.cache_bytes_per_token); },
+       {}}};
+  if (result.variants.size() == 1) columns.erase(columns.begin());
   // A figure that some run has, with its number of decimals and its unit.
   const auto add = [&](const char* heading, const char* key, int decimals, double unit,
                        const auto& figure) {
@@ -187,7 +191,7 @@ std::string rounded_table(const ComparisonResult& result, Format format, std::si
     };
   };
   add("loss", "", 4, 1, std::mem_fn(&RoundedRun::validation_loss));
-  add("answers, %", "", 1, 100, std::mem_fn(&RoundedRun::answer_accuracy));
+  add("answers\nright, %", "", 1, 100, std::mem_fn(&RoundedRun::answer_accuracy));
   add("KL, nats", "kl_mean", 4, 1, change(&RoundingChange::divergence));
   add("KL, 99th\npercentile", "kl_p99", 4, 1, change(&RoundingChange::divergence99));
   add("first\nchoice\nstays, %", "first_choice_kept", 1, 100, change(&RoundingChange::same_choice));
@@ -196,8 +200,8 @@ std::string rounded_table(const ComparisonResult& result, Format format, std::si
   // A count of one run, or a mean over runs.
   const bool alone =
       std::ranges::all_of(rows, [](Row row) { return row.variant.runs.size() == 1; });
-  add("answers\nthat turn\nwrong", "answers_lost", alone ? 0 : 1, 1, change(&RoundingChange::lost));
-  add("that\nturn\nright", "answers_gained", alone ? 0 : 1, 1, change(&RoundingChange::gained));
+  add("answers\nturn\nwrong", "answers_lost", alone ? 0 : 1, 1, change(&RoundingChange::lost));
+  add("turn\nright", "answers_gained", alone ? 0 : 1, 1, change(&RoundingChange::gained));
   return text_table(columns, rows, format, width,
                     {"largest_logit_change", "kl_p99", "answers_gained", "answers_lost",
                      "first_choice_kept", "kl_mean"});

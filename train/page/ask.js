@@ -3,11 +3,12 @@ import { Board } from "./board.js";
 import { scaleOfPlans } from "./caches.js";
 import { button, byId, h, oneAtATime, on, say, setText, Views } from "./dom.js";
 import { listText, mean, numberText, plural, shownCharacter } from "../view/format.js";
+import { askedPiece, lookupAnswer, piecesIn } from "../view/lookups.js";
 import { Look } from "./look.js";
 import { Sliders } from "./controls.js";
 import { planningEngine } from "./planning.js";
 import { settingsOf, state } from "./state.js";
-import { lookupAnswer, piecesIn, randomRecall, recallAnswer, seeded, texts } from "./texts.js";
+import { randomRecall, recallAnswer, seeded, texts } from "./texts.js";
 import { measureOf, scoresOf } from "./watch.js";
 
 const kPairs = 4; // of recall, by default
@@ -173,26 +174,37 @@ function worstOf(runs) {
   return runs.reduce((a, b) => score(b) < score(a) ? b : a);
 }
 
+// Returns true if no head looks most at the piece that is asked for, so that a first visitor sees
+// why the answer is wrong.
+function looksAway({ steps: [{ weights }] }, prompt) {
+  const asked = askedPiece(piecesIn(prompt), [...prompt].at(-1));
+  return weights.flat().every((some) => some.indexOf(Math.max(...some)) !== asked);
+}
+
 // A question that some model gets right and that attention wrong; of an own text, one on which
-// answers differ.
-async function differentQuestion(random) {
+// answers differ. One whose wrong answer `isClear(reply, prompt)`, if there is one.
+async function differentQuestion(random, isClear) {
   const runs = askable(), worst = worstOf(runs), { context } = runs[0].plan, kind = textOf();
+  let unclear = "";
   const text = [...validation], own = () => text.slice(Math.floor(random() * text.length));
   for (let i = 0; i < kTries; ++i) {
     const prompt = kind === "lookup" ? board.random(random) : kind !== "own" ? questions[i]?.prompt
       : own().slice(0, Math.min(context, 24) - 1).join("");
     if (!prompt) break;
-    const right = expectedOf(prompt), said = await Promise.all(runs.map(async (run) =>
-      [...(await run.engine.call({ do: "ask", prompt, tokens: 1, cache: chosen.cache })).text][0]));
-    const wrong = said[runs.indexOf(worst)];
-    if (right === null ? new Set(said).size > 1 : wrong !== right && said.includes(right))
-      return prompt;
+    const right = expectedOf(prompt), replies = await Promise.all(runs.map((run) =>
+      run.engine.call({ do: "ask", prompt, tokens: 1, cache: chosen.cache })));
+    const said = replies.map(({ text }) => [...text][0]), wrong = runs.indexOf(worst);
+    if (right === null ? new Set(said).size > 1 : said[wrong] !== right && said.includes(right)) {
+      if (isClear(replies[wrong], prompt)) return prompt;
+      unclear ||= prompt;
+    }
   }
+  if (unclear) return unclear;
   throw new Error(`Among ${kTries} questions there is none on which they differ so.`);
 }
-async function showDifferent(random = Math.random) {
+async function showDifferent(random = Math.random, isClear = () => true) {
   let prompt = "";
-  await alone(async () => { prompt = await differentQuestion(random); });
+  await alone(async () => { prompt = await differentQuestion(random, isClear); });
   if (!prompt) return;
   if (textOf() === "lookup") board.read(prompt);
   askText(prompt);
@@ -224,7 +236,7 @@ async function prepare() {
   if (kind === "lookup") {
     board.setMost(run.plan.settings.directions ?? 6);
     if (again) ask();
-    else if (state.runs === state.builtIn) showDifferent(seeded(1)); // as in page.png
+    else if (state.runs === state.builtIn) showDifferent(seeded(1), looksAway); // as in page.png
     else board.shuffle();
     return;
   }
@@ -248,7 +260,7 @@ function builtInText() {
   return "Models of equal caches and four query heads (the demo's have eight) were trained on " +
     "lookups when this page was made: gqa4x8 has four KV heads of 8 numbers, mqax32 one of 32. " +
     `${listText(learned)}. The question below was chosen because ${worstOf(state.runs).spec} gets ` +
-    "it wrong.";
+    "it wrong; under each answer stands where its heads look.";
 }
 
 let prepared = null; // the runs for which the section was prepared

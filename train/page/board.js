@@ -1,10 +1,10 @@
-// The board of lookups: an editor for a question, and small pictures of what heads look at.
+// The board of lookups as an editor for a question.
 import { Sliders } from "./controls.js";
-import { button, elementOf, h, setText } from "./dom.js";
-import { textAt } from "../view/plot.js";
-import { upTo } from "./specs.js";
+import { button, h, setText } from "./dom.js";
 import { isOnLine, kPieces, kSide, kSquares, kValues, lookupAnswer, pieceCharacter, piecesIn,
-  questionLetters, randomPieces } from "./texts.js";
+  questionLetters } from "../view/lookups.js";
+import { upTo } from "./specs.js";
+import { randomPieces } from "./texts.js";
 
 const squareText = (square) =>
   `column ${square % kSide + 1}, row ${Math.floor(square / kSide) + 1}`;
@@ -120,22 +120,4 @@ export class Board {
     this.squares.forEach((button, square) =>
       button.classList.toggle("on-line", isOnLine(letter, square)));
   }
-}
-
-// Small board with pieces shaded by attention weights; `shadeOf(i)` is the class of piece i, and
-// `letter` the question whose line is outlined.
-export function smallBoard(pieces, letter, shadeOf) {
-  const size = 14, side = kSide * size;
-  const squares = Array.from({ length: kSquares }, (_, square) => {
-    const x = size * (square % kSide + 0.5), y = size * (Math.floor(square / kSide) + 0.5);
-    const at = pieces.findIndex((piece) => piece.square === square), isFree = at < 0;
-    const shade = isFree ? "" : shadeOf(at);
-    return `<rect class="field ${shade}" x="${x - size / 2}" y="${y - size / 2}" ` +
-      `width="${size}" height="${size}"/>` +
-      (isOnLine(letter, square) ? `<circle class="line-${isFree ? "dot" : "ring"}" cx="${x}" ` +
-        `cy="${y}" r="${isFree ? 1.5 : 6}"/>` : "") +
-      (isFree ? "" : textAt(x, y + 3.5, pieces[at].value, "middle", `piece ${shade}`));
-  });
-  return elementOf(`<svg class="small-board w" viewBox="0 0 ${side} ${side}" aria-hidden="true">${
-    squares.join("")}</svg>`);
 }

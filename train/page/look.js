@@ -1,14 +1,13 @@
 // One attention's answer: its text, probabilities of the next character, what each head looks at,
 // and the cache at that moment.
-import { smallBoard } from "./board.js";
+import { lookingText, pieceText, piecesIn, smallBoard } from "../view/lookups.js";
 import { kWeightShades, shadedText, shadeOf } from "../view/passage.js";
 import { drawnCache } from "./caches.js";
 import { markBefore } from "./controls.js";
 import { elementOf, h, setText } from "./dom.js";
 import { numberText, percentText, plural, shownCharacter, visible } from "../view/format.js";
-import { piecesIn } from "./texts.js";
 
-const kChances = 5; // characters with their probabilities
+const kChances = 5, kLeastChance = 5e-4; // characters with their probabilities
 
 // Passage whose characters are shaded by weights. The weights stand for the last characters if
 // there are fewer of them.
@@ -41,13 +40,6 @@ function headGroups(figures, { count: groups, word }, where) {
   });
 }
 
-// Name of the character that a head looks at most. A piece has its value, as on the board: braille
-// signs are hard to tell apart, and one of them is blank.
-const seenText = (character) => {
-  const [piece] = piecesIn(character);
-  return piece ? `value ${piece.value}` : shownCharacter(character);
-};
-
 export class Look {
   // `pick(position)` is called when a character is pointed at.
   constructor(run, pick) {
@@ -68,10 +60,12 @@ export class Look {
     });
     this.chances = h("table", { class: "chances" });
     this.cache = h("figure", { class: "filling" });
+    this.looking = h("p", { class: "looking" });
     this.heads = h("div", { class: "layers", tabindex: 0, role: "region",
       "aria-label": `what the query heads of ${run.spec} look at` });
     this.error = h("p", { class: "error", role: "status" });
-    this.detail = h("div", {}, h("div", { class: "pair" }, this.chances, this.cache), this.heads);
+    this.detail = h("div", {}, h("div", { class: "pair" }, this.chances, this.cache),
+      this.looking, this.heads);
     this.element = h("section", { class: `look c${run.style}`, "aria-label": run.spec },
       h("h3", {}, markBefore(run.style), run.spec, " ", this.judgement), this.text, this.error,
       this.detail);
@@ -170,12 +164,13 @@ export class Look {
 
   showChances(step, at) {
     const written = this.characterAt(at);
+    const likely = step.probabilities.slice(0, kChances).filter(({ p }) => p >= kLeastChance);
     this.chances.replaceChildren(
       h("caption", {}, at < this.prompt.length ? `expected before “${shownCharacter(written)}”`
         : "probabilities of the next character",
       step.divergence === undefined ? "" : `, ${numberText(step.divergence, 4)} nats of KL ` +
         "divergence from those of an unrounded cache"),
-      ...step.probabilities.slice(0, kChances).map(({ character, p }) =>
+      ...likely.map(({ character, p }) =>
         h("tr", { class: character === written ? "chosen" : "" },
           h("th", { scope: "row" }, shownCharacter(character)),
           h("td", {}, h("span", { class: "bar", style: `width:${(100 * p).toFixed(1)}%` })),
@@ -185,6 +180,7 @@ export class Look {
   showHeads(step, at) {
     const read = [...Array(at).keys()].map((place) => this.characterAt(place));
     const groups = this.run.plan.cache.layers.map(sharedPart);
+    setText(this.looking, at === this.prompt.length ? this.lookingText(step, read) : "");
     if (!step.weights) {
       this.heads.replaceChildren(h("p", {}, "This attention keeps a state instead of rows: there " +
         "are no single characters that it looks at."));
@@ -201,15 +197,26 @@ export class Look {
     }));
   }
 
+  // Sentence on what the heads of a lookup's answer look at.
+  lookingText({ weights, character }, read) {
+    const many = weights?.length > 1;
+    const heads = (weights ?? []).flatMap((layer, i) => (layer ?? []).map((some, k) => ({
+      name: `${many ? `layer ${i + 1}, ` : ""}query head ${k + 1}`,
+      weights: [...Array(read.length - some.length).fill(0), ...some] })));
+    return lookingText(read, heads, character);
+  }
+
   head({ weights, head, read, pieces, letter }) {
     const missing = read.length - weights.length;
     let most = 0;
     weights.forEach((weight, i) => { if (weight > weights[most]) most = i; });
+    const seen = read[most + missing] ?? "";
     const caption = h("figcaption", {}, `query head ${head + 1}: `,
-      h("strong", {}, seenText(read[most + missing] ?? "")),
+      h("strong", {}, pieceText(seen) ?? shownCharacter(seen)),
       `, ${percentText(weights[most], 0)}`);
     const board = pieces.length
-      ? smallBoard(pieces, letter, (i) => shadeOf(weights[i - missing] ?? 0, kWeightShades)) : null;
+      ? elementOf(smallBoard(pieces, letter, (i) =>
+        shadeOf(weights[i - missing] ?? 0, kWeightShades))) : null;
     return h("figure", {}, caption, board, passage(read, weights));
   }
 }

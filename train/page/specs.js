@@ -9,6 +9,8 @@ export const kinds = [];
 
 export const kindOf = (choice) => kinds.find((kind) => kind.name === choice.kind);
 const numbersOf = (choice) => kindOf(choice).numbers.map(({ name }) => name);
+// Sizes of a choice's layers, as far as its kind has them.
+const sizesOf = (choice) => [...numbersOf(choice), "head-dim", "state-dim"];
 
 // Slider values that grow by about a half, up to 1024.
 const kGrowing = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
@@ -22,6 +24,7 @@ const kNames = {
   "latent-dim": ["z width", "numbers that are kept for each head besides key and value"],
   "kv-factors": ["factors", "products of which keys and values are the mean"],
   "v-dim": ["value width", "columns of a head's state"],
+  "state-dim": ["state numbers", "rows of a head's state, which does not grow with the text"],
   compress: ["tokens per row", "tokens beyond the window that one pooled row stands for"],
   "index-topk": ["rows picked", "pooled rows that a token reads"],
   window: ["window", "tokens that a layer reads and keeps"],
@@ -56,7 +59,7 @@ export const divisors = (number) => upTo(number).filter((i) => number % i === 0)
 
 // The values of a slider, in order. `settings` are the resolved ones of the attention.
 function valuesOf(name, { heads, layers, context }) {
-  const most = { window: context / 2, "kv-rank": 128 }[name] ?? 64;
+  const most = { window: context / 2, "kv-rank": 128, "state-dim": 128 }[name] ?? 64;
   const grown = kGrowing.filter((value) => value <= most), even = grown.filter((n) => n % 2 === 0);
   return { "kv-heads": divisors(heads), share: upTo(layers), window: [0, ...grown],
     "rope-dim": [0, ...even], "head-dim": even }[name] ?? grown;
@@ -67,7 +70,7 @@ function valuesOf(name, { heads, layers, context }) {
 export function slidersOf(choice, settings) {
   if (choice.own) return [];
   const { attends, numbers } = kindOf(choice);
-  const names = new Set([...numbersOf(choice), "head-dim", ...(attends ? ["window"] : []),
+  const names = new Set([...sizesOf(choice), ...(attends ? ["window"] : []),
     ...(settings.layers > 1 ? ["share"] : [])]);
   return [...names].map((name) => {
     const [label, help] = kNames[name] ?? [name, numbers.find((each) => each.name === name)?.help];
@@ -83,6 +86,6 @@ export function changeChoice(choice, name, value, settings) {
   if (name === "share") choice.share = value;
   else choice.given[name] = value;
   if (choice.share === 1) return;
-  for (const each of [...numbersOf(choice), "head-dim"])
+  for (const each of sizesOf(choice))
     if (settings[each] !== undefined) choice.given[each] ??= settings[each];
 }

@@ -1,4 +1,5 @@
-// The texts to train on, and the grammars of lookups and recall.
+// The texts to train on, and the grammar of recall.
+import { kLetters, kPieces, kSide, kSquares, kValues, pieceCharacter } from "../view/lookups.js";
 
 export const kLongestText = 2_000_000; // characters that may be pasted or dropped
 
@@ -56,44 +57,7 @@ export const commonSettings = [
 ];
 export const hasSetting = ({ only }, text) => !only || only.includes(text);
 
-// --- Lookups: data/texts/lookup.cpp has the grammar.
-
-export const kSide = 5, kPieces = 5, kValues = 4;
-export const kSquares = kSide * kSide;
-const kBraille = 0x2800;
-const kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
-
-// The character of a piece on a square, 0 to 24.
-export const pieceCharacter = (square, value) =>
-  String.fromCodePoint(kBraille + square + kSquares * value);
-
-// The pieces [{square, value}] that a text begins with.
-export function piecesIn(text) {
-  const pieces = [];
-  for (const character of text) {
-    const code = character.codePointAt(0) - kBraille;
-    if (code < 0 || code >= kSquares * kValues) break;
-    pieces.push({ square: code % kSquares, value: Math.floor(code / kSquares) });
-  }
-  return pieces;
-}
-
-// Returns true if the square lies on the line that a letter names; false for other characters.
-export function isOnLine(letter, square) {
-  const at = kLetters.indexOf(letter);
-  if (at < 0) return false;
-  const kind = Math.floor(at / kSide), x = square % kSide, y = Math.floor(square / kSide);
-  return (kind === kLetters.length / kSide - 1 ? y : (x + kind * y) % kSide) === at % kSide;
-}
-
-// The letters of the first kinds of question.
-export const questionLetters = (count) => [...kLetters.slice(0, count * kSide)];
-
-// The answer to a question, a digit; null where not exactly one piece stands on its line.
-export function lookupAnswer(pieces, letter) {
-  const there = pieces.filter(({ square }) => isOnLine(letter, square));
-  return there.length === 1 ? String(there[0].value) : null;
-}
+// --- Lookups: see view/lookups.js.
 
 // Random numbers in [0, 1), always the same ones (MINSTD: Park and Miller 1988).
 export const seeded = (seed) => () => (seed = (48271 * seed) % 2147483647) / 2147483647;

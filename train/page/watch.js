@@ -106,7 +106,7 @@ function drawCacheChart(measure) {
     const values = scoresOf(run, measure), y = mean(values), x = run.plan.cache.bytes_per_token;
     const trail = answered ? (run.record?.checks ?? []).map((check) => 100 * check.answers) : [];
     const hover = `${run.spec}: ${text(y)}, ${bytesText(x)} per token`;
-    const name = measure === "steps" && neverLearned(run) ? `${run.spec}, not yet` : run.spec;
+    const name = measure === "steps" && neverLearned(run) ? `${run.spec}, not learned` : run.spec;
     return { name, style: run.style, dots: values.length > 1 ? values : [],
       points: [{ x, y, hover, low: Math.min(...trail, y), high: Math.max(...trail, y) }] };
   });
@@ -147,12 +147,18 @@ function drawCurves(answered) {
       label: `Validation loss: ${now(({ last }) => numberText(last?.loss, 3))}` });
 }
 
-// Shows what the engine says of runs that have finished, by the rule of `headcount compare`.
+// Shows what the engine says of runs that have finished, by the rule of `headcount compare`; of
+// fewer seeds than that takes, that they are too few.
 async function judge() {
   const { runs } = state, isJudged = state.phase === "trained" && runs.length > 1 &&
     runs.every((run) => run.finished.every(({ checks }) => checks.length));
+  const seeds = Math.min(...runs.map((run) => run.records.length));
+  const isShort = seeds < kMostSeeds && runs.every((run) => run.finished.length);
   let texts = [];
-  if (isJudged) {
+  if (isJudged && isShort) {
+    texts = [`A verdict takes ${kMostSeeds} seeds, trainings with other random numbers; this is ` +
+      `${plural(seeds, "seed")}, which decides nothing.`];
+  } else if (isJudged) {
     const measure = measureOf(runs), asked = {
       baselines: measure === "loss" ? null : runs[0].plan.baselines,
       steps: measure === "steps" ? Math.max(...runs.map((run) => run.steps)) : 0,
@@ -166,10 +172,6 @@ async function judge() {
     if (state.runs !== runs || state.phase !== "trained") return; // changed meanwhile
   }
   byId("verdicts").replaceChildren(...texts.map((text) => h("li", {}, text)));
-  const seeds = Math.min(...runs.map((run) => run.records.length));
-  setText(byId("seeds-note"), seeds < kMostSeeds
-    ? `A verdict takes ${kMostSeeds} seeds; this is ${plural(seeds, "seed")}, so undecided only ` +
-      "says that more are needed." : "");
 }
 
 // What the newest right answers rest on.

@@ -13,9 +13,12 @@ namespace headcount {
 
 namespace {
 
-std::string short_number(double value, double base, const std::array<const char*, 7>& units) {
+// With the greatest of the units, each `base` times the one before, from which the number is 1 or
+// more; numbers below `exact` have none.
+std::string short_number(double value, double exact, double base,
+                         const std::array<const char*, 7>& units) {
   std::size_t unit = 0;
-  for (; value >= (unit == 0 ? 1e5 : base) && unit + 1 < units.size(); ++unit) value /= base;
+  for (; value >= (unit == 0 ? exact : base) && unit + 1 < units.size(); ++unit) value /= base;
   return unit == 0 ? formatted("%.0f%s", value, units[0])
                    : formatted("%.4g %s", value, units[unit]);
 }
@@ -51,7 +54,7 @@ std::string list_text(const std::vector<std::string>& words) {
 }
 
 std::string decimal_text(double value) {
-  return short_number(value, 1000, {"", "K", "M", "G", "T", "P", "E"});
+  return short_number(value, 1e5, 1000, {"", "K", "M", "G", "T", "P", "E"});
 }
 
 std::string thousands_text(double value) {
@@ -62,7 +65,7 @@ std::string thousands_text(double value) {
 }
 
 std::string binary_text(double bytes) {
-  return short_number(bytes, 1024, {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
+  return short_number(bytes, 1024, 1024, {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
 }
 
 std::string duration_text(double seconds) {

@@ -120,18 +120,25 @@ function costsBySeeds(r) {
 
 const differences = (r) => bySteps(r) || byAnswers(r) ? costsBySeeds(r) : costsOfLosses(r);
 
+// Level at the steps that runs had, for what did not learn in them.
+export const notLearned = (steps) =>
+  ({ y: steps, name: `not learned in ${numberText(steps)} steps` });
+
 export function stepsAgainstCache(r) {
   if (!bySteps(r)) return null;
-  const late = [], never = [];
+  const late = [], never = [], level = notLearned(r.steps);
   const series = seriesOf(r, (v) => {
-    // A run that did not learn in the steps that it had has none.
-    const steps = v.runs.flatMap(({ learned_at: at }) => at ?? []);
-    const bytes = v.kv_cache_bytes_per_token, middle = v.steps_to_learn_median;
-    if (steps.length < v.runs.length) (steps.length ? late : never).push(v.spec);
-    const hover = `${v.spec}: ${numberText(middle)} steps, ${bytesText(bytes)} a token`;
-    return Number.isFinite(middle) ? [{ ...spread(bytes, steps, hover), y: middle }] : [];
+    // A run that did not learn has taken all the steps that it had.
+    const steps = v.runs.map(({ learned_at: at }) => at ?? r.steps);
+    const bytes = v.kv_cache_bytes_per_token, middle = v.steps_to_learn_median ?? r.steps;
+    const learned = v.runs.filter(({ learned_at: at }) => at).length;
+    if (learned < v.runs.length) (learned ? late : never).push(v.spec);
+    const hover = `${v.spec}: ${middle < r.steps ? `${numberText(middle)} steps` : level.name}, ${
+      bytesText(bytes)} a token`;
+    return steps.length ? [{ ...spread(bytes, steps, hover), y: middle }] : [];
   });
-  return made({ series, title: "Steps to learn against KV cache",
+  return made({ series, levels: late.length + never.length ? [level] : [],
+    title: "Steps to learn against KV cache",
     caption: `Training steps until ${learnedText(r)}. Lower and further left is better. ` +
       "Points are medians over seeds, bars go from the least to the most of them." +
       (never.length ? ` No seed of ${listText(never)} learned in ${numberText(r.steps)} steps.`

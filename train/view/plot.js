@@ -157,10 +157,26 @@ function drawLevels(plot, levels) {
 const hasInterval = (p) => Number.isFinite(p.low) && Number.isFinite(p.high);
 const isDrawn = (p) => Number.isFinite(p.x) && Number.isFinite(p.y);
 
+// Draws the interval of a point, if it has one; returns the box of both.
+function drawInterval(plot, style, p) {
+  const x = plot.atX(p.x), box = boxAround(x, plot.atY(p.y));
+  if (!hasInterval(p)) return box;
+  const [low, high] = [plot.atY(p.low), plot.atY(p.high)];
+  plot.out += path(`bar ${colourOf(style)}`, xml`M${x - 4} ${high}h8m-4 0V${low}m-4 0h8`);
+  return { ...box, top: Math.min(high, box.top), bottom: Math.max(low, box.bottom) };
+}
+
 // Draws one line with its band and marks; faint lines have neither.
-function drawLine(plot, { style, faint, points }, marks) {
+function drawLine(plot, { style, faint, apart, points }, marks) {
   const colour = colourOf(style), banded = points.filter(hasInterval);
   const along = (some, key) => some.map((p) => [plot.atX(p.x), plot.atY(p[key])]);
+  if (apart) {
+    for (const p of points) {
+      plot.taken.push(drawInterval(plot, style, p));
+      plot.out += mark(style, plot.atX(p.x), plot.atY(p.y), p.hover ?? "");
+    }
+    return;
+  }
   if (banded.length > 1 && !faint)
     plot.out += path(`band ${colour}`,
       `${course([...along(banded, "high"), ...along(banded, "low").reverse()])}z`);
@@ -192,15 +208,10 @@ function drawNamesAtRight({ atY, right, bottom }, series) {
 // Points with their intervals; returns where each series begins.
 function drawPoints(plot, series) {
   return series.map(({ style, name, points, dots = [] }) => points.map((p) => {
-    const colour = colourOf(style), x = plot.atX(p.x), y = plot.atY(p.y), box = boxAround(x, y);
-    if (hasInterval(p)) {
-      const [low, high] = [plot.atY(p.low), plot.atY(p.high)];
-      plot.out += path(`bar ${colour}`, xml`M${x - 4} ${high}h8m-4 0V${low}m-4 0h8`);
-      Object.assign(box, { top: Math.min(high, box.top), bottom: Math.max(low, box.bottom) });
-    }
+    const x = plot.atX(p.x), y = plot.atY(p.y), box = drawInterval(plot, style, p);
     plot.taken.push(box);
     for (const value of dots) plot.out +=
-      xml`<circle class="dot ${colour}" cx="${x}" cy="${plot.atY(value)}" r="3"/>\n`;
+      xml`<circle class="dot ${colourOf(style)}" cx="${x}" cy="${plot.atY(value)}" r="3"/>\n`;
     plot.out += mark(style, x, y, p.hover ?? "");
     return { name, style, x, y, box };
   })[0]);
@@ -234,9 +245,10 @@ function shownLevels(levels, values, { from = Infinity, span = 1e-9 }) {
 }
 
 // Chart {title, caption, xTitle, yTitle, x, y, series, levels, front, kind, width, height}. A
-// series is {name, style, faint, points: [{x, y, low, high, hover}], dots}; `kind` is "lines" or
-// "points"; `x` and `y` are options of axisOf; `levels` [{y, name}] are lines across; `front` [[x,
-// y]] is a staircase; a line has at most `marks`, one of them at its end.
+// series is {name, style, faint, apart, points: [{x, y, low, high, hover}], dots}; `kind` is "lines"
+// or "points"; no line joins points that stand `apart`; `x` and `y` are options of axisOf; `levels`
+// [{y, name}] are lines across; `front` [[x, y]] is a staircase; a line has at most `marks`, one of
+// them at its end.
 export function chart({ kind = "points", series: given, levels: givenLevels = [], front = [],
   x = {}, y = {}, width = kWidth, height = kHeight, marks = Infinity, ...about }) {
   const lines = kind === "lines";

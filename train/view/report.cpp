@@ -3,6 +3,8 @@
 #include <utf8.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <regex>
 
 #include "data/built_in.h"
@@ -33,10 +35,15 @@ std::string element(const std::string& tag, std::string_view content) {
   return "<" + tag + ">" + escaped(content) + "</" + tag + ">\n";
 }
 
+// Text without the marks of settings' names.
+std::string unquoted(std::string text) {
+  std::erase(text, '`');
+  return text;
+}
+
 // Text in which a line does not end between a number and its sign of percent.
-std::string sentence(std::string text) {
-  std::erase(text, '`');  // of settings
-  return std::regex_replace(escaped(text), std::regex(" %"), "&nbsp;%");
+std::string sentence(const std::string& text) {
+  return std::regex_replace(escaped(unquoted(text)), std::regex(" %"), "&nbsp;%");
 }
 
 std::string names_or_count(const std::vector<std::string>& names, const std::string& noun) {
@@ -58,8 +65,22 @@ std::string meaning_of(std::string_view spec) {
         settings += (settings.empty() ? "Here: " : ", ") + setting;
     }
   }
-  std::erase(text, '`');
-  return text + settings + (settings.empty() ? "" : ".");
+  return unquoted(text) + settings + (settings.empty() ? "" : ".");
+}
+
+// Attentions, and the settings beside their numbers, with what they mean. Throws SettingError as
+// meaning_of.
+std::vector<std::pair<std::string, std::string>> words_of(const std::vector<std::string>& specs) {
+  std::vector<std::pair<std::string, std::string>> words;
+  std::map<std::string, std::string> settings;
+  for (const std::string& spec : specs) {
+    words.emplace_back(spec, meaning_of(spec));
+    for (const LayerSpec& part : parse_attention_spec(spec).cycle)
+      for (const auto& item : part.settings.items())
+        settings[item.key()] = unquoted(find_setting(attention_settings(), item.key())->help);
+  }
+  std::ranges::copy(settings, std::back_inserter(words));
+  return words;
 }
 
 // Table with a heading for each row. Its cells wrap, so that a phone shows all of them.
@@ -81,6 +102,7 @@ std::string usual_table(const std::vector<TextColumn>& columns) {
 // A part as HTML; what its script draws is added where .beside stands, and at its end.
 std::string section(const ReportPart& part, bool alone) {
   std::string out = "<section class=\"part\">\n" + element(alone ? "h1" : "h2", part.title);
+  if (!part.about.empty()) out += element("p", part.about);
   out += "<div class=\"columns beside\">\n";
   if (!part.verdicts.empty()) {
     out += "<div class=\"verdict\"><strong>Verdict:</strong> ";
@@ -121,15 +143,14 @@ ReportPart comparison_part(const ComparisonResult& result, bool can_try) {
   ReportPart part;
   part.title = (named ? "Attention compared: " : "") + names_or_count(specs, "attention") +
                (named ? "" : " compared");
+  part.about = caches_sentence(result);
   part.verdicts = verdict_clauses(result);
   part.items = verdict_items(result);
   if (const BuiltInCorpus* const text = find_built_in(result.data))
     part.asked = "What was asked: " + std::string(text->about) + ".";
   try {
-    if (named)
-      for (const std::string& spec : specs) part.words.emplace_back(spec, meaning_of(spec));
+    if (named) part.words = words_of(specs);
   } catch (const SettingError&) {  // results of a program with an attention of its own
-    part.words.clear();
   }
   part.words.emplace_back("verdict", kVerdictMeaning);
   part.columns = usual_columns(result);

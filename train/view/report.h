@@ -24,6 +24,7 @@ inline constexpr const char* kTrainingPage = "headcount.html";
 /// A section of a report.
 struct ReportPart {
   std::string title;                  ///< "Attention compared: mha and mqa"
+  std::string about;                  ///< what the attentions cache; may be empty
   std::vector<std::string> verdicts;  ///< see verdict_clauses; none for training runs
   std::vector<VerdictItem> items;     ///< the same as a list, if anything is decided
   std::string asked;                  ///< what the text asks of the models; empty: nothing to say

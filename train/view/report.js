@@ -8,7 +8,8 @@ import { durationText, listText, mean, numberText, percentText, plural, shownCha
   visible } from "./format.js";
 import { chart, escaped } from "./plot.js";
 import { lookupPicture } from "./lookup_picture.js";
-import { kLossShades, kWeightShades, shadedText } from "./passage.js";
+import { kSide, lookingText, lookupAnswer, pieceText, piecesIn, smallBoard } from "./lookups.js";
+import { kLossShades, kWeightShades, shadedText, shadeOf } from "./passage.js";
 
 const kOpenHeads = 48; // most heads that are not folded up
 const kMostHeads = 360; // of all attentions: the page stays small
@@ -27,8 +28,8 @@ const entriesOf = (entries) => entries.filter(([, value]) => value)
 const key = (shades, unit, decimals, name = "") => `<p class="key${name}">${shades.map((least, i) =>
   `<i class="l${i + 1}">${numberText(least, decimals)}</i> `).join("")}${unit} or more</p>\n`;
 
-const passageFigure = (caption, name, text) =>
-  `<figure><figcaption>${caption}</figcaption><pre class="text${name}">${text}</pre></figure>\n`;
+const passageFigure = (caption, name, text, board = "") => `<figure><figcaption>${caption
+}</figcaption><div class="seen">${board}<pre class="text${name}">${text}</pre></div></figure>\n`;
 
 // Passage of the validation part as each attention reads it.
 function lossSection({ passage }, readers, r) {
@@ -36,16 +37,18 @@ function lossSection({ passage }, readers, r) {
   const asked = answers.includes(question), only = r.only_answers;
   const figures = readers.map(({ spec, reading: { losses } }) => {
     const values = losses.map((loss) => loss ?? NaN);
-    const meanText = (some) => signedText(mean(some.filter(Number.isFinite)), 3);
+    const meanText = (some) => numberText(mean(some.filter(Number.isFinite)), 3);
     const text = `${meanText(values)} nats ${only ? "an answer" : "a character"}` +
       (asked && !only ? `, ${meanText(answers.map((at) => values[at]))} an answer` : "");
     const hovers = losses.map((loss) => loss === null ? "" : `${numberText(loss, 3)} nats`);
     return passageFigure(`<strong>${escaped(spec)}</strong> ${text}`, "",
       shadedText(characters, values, kLossShades, { hovers, answers }));
   });
+  const chosen = passage.shown_for ? `, chosen because ${passage.shown_for} loses more on its ` +
+    "last answer than those that may be enough" : "";
   return section("Where the loss arises", element("p", `Passage ${passage.number} of the ` +
-    "validation part, as the first seed of each attention reads it. The darker a character, the " +
-    "more nats the model loses on it." +
+    `validation part, as the first seed of each attention reads it${chosen}. The darker a ` +
+    "character, the more nats the model loses on it." +
     (!asked ? "" : placeOfValue(r) < 0
       ? " Underlined characters are answers: only earlier text determines them."
       : " Underlined characters stand where an answer is asked for; the text has a random one.") +
@@ -55,14 +58,25 @@ function lossSection({ passage }, readers, r) {
 
 const nameOfHead = (layer, head) => `layer ${layer + 1}, head ${head + 1}`;
 
-function headFigure({ characters, question }, { weights }, layer, head) {
+// Pieces of a passage of lookups on a board as lookups.js knows it, and the letter that asks; null
+// in other texts.
+function boardOf({ data, config, passage: { characters, question } }) {
+  if (data !== "lookup" || Number(config.side ?? kSide) !== kSide || config.directions === 0)
+    return null;
+  const pieces = piecesIn(characters.join("")), letter = characters[question - 1];
+  return lookupAnswer(pieces, letter) === null ? null : { pieces, letter };
+}
+
+function headFigure(r, { weights }, layer, head) {
+  const { passage: { characters, question } } = r, board = boardOf(r);
   const hovers = weights.map((weight) => weight >= 0.01 ? `${numberText(100 * weight, 1)} %` : "");
-  const most = Math.max(...weights), at = weights.indexOf(most);
-  const caption = `${nameOfHead(layer, head)}: ${percentText(most, 0)} on ${
-    escaped(shownCharacter(characters[at]))}, ${plural(question - at, "character")} back`;
+  const most = Math.max(...weights), at = weights.indexOf(most), seen = characters[at];
+  const caption = `${nameOfHead(layer, head)}: ${percentText(most, 0)} on ${pieceText(seen) ??
+    `${escaped(shownCharacter(seen))}, ${plural(question - at, "character")} back`}`;
   return passageFigure(caption, " w",
     shadedText(characters.slice(0, weights.length), weights, kWeightShades, { hovers }) +
-    `<i class="d q" title="asked for">${escaped(visible(characters[question]))}</i>`);
+    `<i class="d q" title="asked for">${escaped(visible(characters[question]))}</i>`,
+    board ? smallBoard(board.pieces, board.letter, (i) => shadeOf(weights[i], kWeightShades)) : "");
 }
 
 // Position of the value that the question of a passage asks for, in texts of pairs; the text goes on
@@ -74,13 +88,21 @@ function placeOfValue({ data, config, passage: { characters, question } }) {
   return key < question - 1 ? key + 1 : -1;
 }
 
-// Sentence on the head that looks most at the value that is asked for.
+// Sentences on the answer of an attention, and on which head looks most at where the right one
+// stands.
 function pointingText(r, { spec, reading }) {
-  const at = placeOfValue(r);
-  const [best] = reading.heads.flatMap((layer, i) => layer.map(({ weights }, k) =>
-    ({ i, k, share: weights[at] }))).sort((a, b) => b.share - a.share);
-  return at < 0 || !best ? "" : `The right answer is ${r.passage.characters[at]}. Of ${spec}, ` +
-    `${nameOfHead(best.i, best.k)} looks most at it, with ${percentText(best.share, 0)} of its weight.`;
+  const { characters } = r.passage, board = boardOf(r), at = placeOfValue(r);
+  const heads = reading.heads.flatMap((layer, i) => layer.map(({ weights }, k) =>
+    ({ name: nameOfHead(i, k), weights })));
+  if (!heads.length || !board && at < 0) return "";
+  const right = board ? lookupAnswer(board.pieces, board.letter) : characters[at];
+  const { said = right } = reading;
+  const judged = `The right answer is ${right}${said === right ? "" : `, and ${spec} gives ${
+    shownCharacter(said)}`}. `;
+  if (board) return judged + lookingText(characters.slice(0, r.passage.question), heads, said);
+  const [best] = heads.sort((a, b) => b.weights[at] - a.weights[at]);
+  return `${judged}Of ${spec}, ${best.name} looks most at it, with ${
+    percentText(best.weights[at], 0)} of its weight.`;
 }
 
 function headsSection(r, readers) {
@@ -89,18 +111,21 @@ function headsSection(r, readers) {
   const most = Math.max(1, Math.floor(kMostHeads / readers.length));
   const details = readers.map(({ spec, reading }) => {
     const figures = reading.heads.flatMap((layer, i) => layer.length
-      ? layer.map((head, k) => headFigure(passage, head, i, k))
+      ? layer.map((head, k) => headFigure(r, head, i, k))
       : [`<p>layer ${i + 1} has no scores: it keeps a state</p>\n`]);
     const left = figures.length - most;
     const more = left > 0 ? `<p>${plural(left, "more head")} not shown</p>\n` : "";
-    return folded(spec, `<div class="looks">\n${figures.slice(0, most).join("")}${more}</div>` +
-      element("p", pointingText(r, { spec, reading })),
+    return folded(spec, element("p", pointingText(r, { spec, reading })) +
+      `<div class="looks">\n${figures.slice(0, most).join("")}${more}</div>`,
       heads <= kOpenHeads ? " open" : "");
   });
   return section("What each head looks at", element("p", "Attention of each head when the model " +
     "predicts what stands in the box of the same passage, the last " +
-    `${passage.answers?.includes(passage.question) ? "answer" : "character"}. Shades are the shares of ` +
-    "one head's attention weights, and its caption names the character with the most of them.") +
+    `${passage.answers?.includes(passage.question) ? "answer" : "character"}. Shades are the ` +
+    "shares of one head's attention weights, and its caption names the character with the most of " +
+    "them" +
+    (boardOf(r) ? ", a piece by its value. On the board, the line that is asked for is dotted."
+      : ".")) +
     key(kWeightShades, "of the weight", 2, " w") + details.join(""));
 }
 
@@ -144,8 +169,12 @@ function exampleOf(r) {
     : question - question % (r.config["line-length"] ?? characters.length);
   const line = characters.slice(Math.max(begin, question - 200), question);
   const answer = characters[at < 0 ? question : at];
-  return `<pre class="example">${shown(line)}<b>${shown([answer])}</b></pre>\n` +
-    element("p", at < 0 ? "An example: the underlined character is the right answer."
+  const board = boardOf(r);
+  return `<div class="seen">${board ? smallBoard(board.pieces, board.letter, () => "") : ""
+  }<pre class="example">${shown(line)}<b>${shown([answer])}</b></pre></div>\n` +
+    element("p", board ? `An example: the five pieces as a board and as text; ${board.letter} asks ` +
+      "for the piece on the dotted line, and the underlined digit, its value, is the right answer."
+      : at < 0 ? "An example: the underlined character is the right answer."
       : `An example: ${shown([characters[question - 1]])} stands again, and the underlined ` +
         "character, its value, is the right answer.");
 }

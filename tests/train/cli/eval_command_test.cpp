@@ -201,7 +201,14 @@ TEST_F(EvalCommand, ListsTheModelWithOneLayerAtATimeAsComputed) {
                                              "int2+layer3=f32"}));
   EXPECT_EQ(rows[2].at("change"), rows[0].at("change"));
   // k and v of 8 numbers in one layer of two.
-  expect_parts(text("--from three --cache-dtype each:int2"), {"  int2+layer3=f32          72  "});
+  const std::string table = text("--from three --cache-dtype each:int2");
+  expect_parts(table, {"\nint2+layer3=f32     72  "});
+  const std::string narrow =
+      folder_->shell("COLUMNS=60 headcount eval --from three --cache-dtype each:int2").out;
+  expect_parts(narrow, {"left out, see --wide: largest change of a logit; "});
+  for (const auto& [shown, width] : {std::pair{table, 100u}, {narrow, 60u}})
+    for (const std::string& line : lines_of(shown.substr(shown.find("cache  "))))
+      EXPECT_LE(character_count(line), width) << line;
 }
 
 TEST_F(EvalCommand, ReplacesTheWindowsOfAllLayersAndNothingElse) {

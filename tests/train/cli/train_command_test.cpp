@@ -265,6 +265,8 @@ TEST(HelpCommand, ExplainsTopicsTextsAndOptimizers) {
   expect_parts(folder.done("help lookup").out, {"one piece stands", "\n  --directions  "});
   expect_parts(folder.done("help muon").out, {"\n  --muon-lr  "});
   expect_parts(folder.done("help share-index").out, {"share-index: as a part of a pattern"});
+  expect_parts(folder.done("help int8").out, {"int8: --cache-dtype says", "q8_0"});
+  expect_parts(folder.done("help cache-group").out, {"q8_0", "try: headcount eval --help all"});
   for (const std::string& line : lines_of(all)) EXPECT_LE(character_count(line), 100u) << line;
 }
 

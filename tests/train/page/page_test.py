@@ -58,7 +58,8 @@ class Page(Reader):
             self.assertEqual("right" in judged, answer[0] == "2", judged)
         self.assertEqual(len(self.texts(".look .heads figure")), 8, "four heads of each attention")
         self.asks_otherwise()
-        self.assertRegex(self.text("#more-seeds"), "(?s)5 seeds.*Another seed")
+        self.assertRegex(self.text("#verdicts"), "takes 5 seeds.* this is 1\u00a0seed")
+        self.assertRegex(self.text("#more-seeds"), "Another seed")
         archive = self.save(self.work)
         self.click("input[value=tales]")
         self.assertTrue(self.is_hidden("#watch, #ask"), "results of lookups beside tales")
@@ -142,6 +143,9 @@ class Page(Reader):
         self.assertEqual(judged["mqax32"], "✗")
         self.assertIn("✓", judged.values())
         self.assertRegex(self.text("#ask-note"), "gqa4x8 has learned .* mqax32 has not in 1,600")
+        self.until_text("[aria-label=mqax32] .looking",
+                        "^Its heads look most at (a wrong piece|., which is no piece)")
+        self.assertIn("A verdict takes 5 seeds", self.text("#verdicts"))
         self.assertEqual(len(self.texts(".letters button")), 30)
         self.set("#board-questions input", 1)  # two directions
         self.assertEqual("".join(self.texts(".letters button")), "ABCDEFGHIJ")
@@ -231,7 +235,7 @@ class Page(Reader):
         self.assertRegex(self.text("td.step"), "(?s)learned in [1-9].*learned in [1-9]")
         self.assertIn("Steps to learn", self.text("#cache-chart"))
         self.until_text(".look .judgement", "right|wrong")
-        self.until_text("#verdicts", " in \\d+ steps|^nothing can be decided")
+        self.until_text("#verdicts", "^A verdict takes 5 seeds")
 
     def test_a_changed_text_has_no_results(self):
         self.open(PAIR, data="own", steps=2)

@@ -14,6 +14,15 @@ TEST(TenthsText, HasADecimalOnlyWhereThereIsOne) {
   EXPECT_EQ(tenths_text(63.98), "64");
 }
 
+// So that no column has bytes beside a thousand times as many of them.
+TEST(BinaryText, HasTheGreatestUnitOfWhichThereIsOne) {
+  EXPECT_EQ(binary_text(1023), "1023 B");
+  EXPECT_EQ(binary_text(16384), "16 KiB");
+  EXPECT_EQ(binary_text(131072), "128 KiB");
+  EXPECT_EQ(binary_text(4.5 * (1 << 30)), "4.5 GiB");
+  EXPECT_EQ(decimal_text(99999), "99999");
+}
+
 TEST(BytesNamed, NeedTheirUnit) {
   EXPECT_EQ(memory_named("24GiB"), 24.0 * (1 << 30));
   EXPECT_EQ(memory_named("80 GB"), 8e10);

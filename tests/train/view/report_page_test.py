@@ -27,7 +27,7 @@ const expect = (holds, fault) => { if (!holds) faults.push(fault); };
 # What the page shows first and, in a window, beside it; and how its pictures look to the eye.
 ON_SCREEN = BEGIN + """
 expect(all('main h1').length && all('svg').length, 'has no heading or no picture: is it a report?');
-const shown = all('.part > h1 + .columns > *'), [first] = shown;
+const shown = all('.part > .beside > *'), [first] = shown;
 if (width >= 1100)
   expect(shown.some(e => box(e).left >= box(first).right), 'nothing stands in the right half');
 if (all('.verdict').length) {
@@ -49,7 +49,7 @@ const named = (e, name) => {
   return {name, left: left + 2, right: right - 2, top: top + 2, bottom: bottom - 2};
 };
 const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
-for (const svg of all('svg')) {
+for (const svg of all('svg.plot')) {
   const picture = box(svg), texts = all('text', svg).filter(text => text.textContent);
   for (const mark of all('circle, .mark, .area', svg)) {
     expect(mark.querySelector('title')?.textContent, 'a mark says nothing: ' + mark.outerHTML);

@@ -160,7 +160,8 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   includes(comparisonParts({ ...kept("recall"), data: "lookup" }).asked, svg);
 }
 
-// The demo: attentions that do not learn lie on the line that says so, at all of the steps.
+// The demo: attentions that do not learn lie on the line that says so, at all of the steps. Lines
+// join equal bytes alone.
 {
   const { svg } = demoPicture(kept("recall"), kept("lookups"));
   expectSound(svg, "demo");
@@ -169,6 +170,8 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   const [one, four] = [...svg.matchAll(/class="mark c1" transform="translate\(\S+ (\S+)\)/g)];
   assert.equal(svg.match(/class="level" d="M\S+ ([\d.]+)/)[1], one[1]);
   assert.ok(Number(one[1]) < Number(four[1]));
+  assert.deepEqual(["c0", "c1"].map((colour) => [`line ${colour}`, `band ${colour}`, `bar ${colour}`]
+    .map((name) => count(svg, new RegExp(`class="${name}"`, "g")))), [[0, 0, 2], [1, 1, 0]]);
 }
 
 // The study of lookups.
@@ -272,6 +275,36 @@ for (let i = 0; i < 200; ++i) {
   includes(parts.words, "<dt>KV B/token at 32</dt>");
   includes(parts.below, "layer 1, head 1: 90\u00a0% on o, 4\u00a0characters back",
     "The right answer is o. Of mha, layer 1, head 1 looks most at it, with 90\u00a0% of its weight.");
+}
+
+// Heads of a lookup are shown on its board. What a wrong answer looked at is told.
+{
+  const r = kept("lookups"), heads = (...shares) => [[{ entropy: 1,
+    weights: [...shares, 1 - shares.reduce((a, b) => a + b)] }]];
+  const read = (i, said, of) => { r.variants[i].reading = { seed: 1, said, losses: Array(7).fill(0),
+    heads: of }; };
+  // Values 0 to 3 in the first row, and 1 in the last column; B asks for the second one.
+  r.passage = { number: 7, question: 6, answers: [6], shown_for: "mqax32",
+    characters: [..."\u2800\u281a\u2834\u284e\u2822", "B", "1"] };
+  read(0, "1", heads(0.1, 0.8, 0, 0, 0));
+  read(1, "2", heads(0, 0.2, 0.7, 0, 0));
+  read(2, "3", heads(0.1, 0, 0, 0.1, 0));
+  read(3, "0", heads(0.3, 0.5, 0, 0, 0));
+  const { below, asked } = comparisonParts(r);
+  includes(below, "Passage 7 of", "chosen because mqax32 loses more on its last answer",
+    ": 80\u00a0% on value 1</figcaption>",
+    "The right answer is 1. Of its heads, layer 1, head 1 looks most at the piece on the line, " +
+    "with 80\u00a0% of its weight.",
+    "The right answer is 1, and mqax32 gives 2. Its heads look most at a wrong piece, of value " +
+    "2, with 70\u00a0% of their weight; the right piece has 20\u00a0%.",
+    "gives 3. Its heads look most at B, which is no piece, with 80\u00a0% of their weight; the " +
+    "right piece has 0\u00a0%.",
+    "gives 0. Its heads look most at the right piece, with 50\u00a0% of their weight, which is " +
+    "not enough.");
+  assert.equal(count(below, /class="small-board/g), 4);
+  includes(asked, "small-board", "B asks for the piece on the dotted line");
+  for (const part of [below, asked])
+    expectSound(part.replaceAll(/<pre>.*?<\/pre>/gs, ""), "boards");
 }
 
 // The name of a level finds a place beside a curve that crosses it.
@@ -428,6 +461,9 @@ for (const [i, scheme] of schemesOf("plot").entries()) {
   assert.match(tables.stepsTable(steps, ["mqa"]), /\| 140 \(120 to > 1500\) \| 0 \(\S+ to more\)/);
   const lookups = kept("lookups"), { beside } = comparisonParts(lookups);
   assert.match(tables.stepsTable(lookups, ["mqax32"]), /\| not in 1600 \| - \| not learned \|/);
-  includes(beside, "No seed of mqax32 learned in 1,600 steps.");
+  includes(beside, "No seed of mqax32 learned in 1,600 steps.",
+    "<title>mqax32: not learned in 1,600 steps, 256\u00a0B a token</title>");
+  assert.equal(beside.match(/class="level" d="M\S+ ([\d.]+)/)[1], // its mark lies on the line
+    beside.match(/class="mark c1" transform="translate\(\S+ (\S+)\)/)[1]);
   includes(beside, ">learned 99 %<"); // a name beside its line
 }
