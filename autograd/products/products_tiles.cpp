@@ -153,8 +153,8 @@ void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write
 #else
 
 bool available() { return false; }
-Scope::Scope(bool) : active_(false) {}
-Scope::~Scope() = default;
+Scope::Scope(bool active) : active_(active) {}
+Scope::~Scope() { static_cast<void>(active_); }
 void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
   vectors::multiply(c, a, b, write);
 }
