@@ -279,8 +279,9 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
 
 Setting precision_setting(const Traits& traits) {
   return {"precision",
-          "number type to which linear layers round the operands of their matrix products; sums, "
-          "and all other numbers, are f32",
+          "number type to which linear layers and, on processors with AMX, attention of 64 tokens "
+          "or more round the operands of their matrix products; sums, and all other numbers, are "
+          "f32",
           kPrecisions, "f32", traits};
 }
 

@@ -140,16 +140,18 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
                               const AttentionOptions& options) {
   const Shape qs = tape.shape(q);
   const Index rows = qs[0] * qs[1] * qs[2];
-  AttentionProblem p{.batch = qs[0],
-                     .tokens = qs[1],
-                     .heads = qs[2],
-                     .key_width = qs[3],
-                     .value_width = values.width(),
-                     .scale = options.scale,
-                     .cap = options.cap,
-                     .row_scale = options.row_scale,
-                     .causal = options.causal,
-                     .softmax = tape.scratch_of<RowSoftmax>(rows)};
+  AttentionProblem p{
+      .batch = qs[0],
+      .tokens = qs[1],
+      .heads = qs[2],
+      .key_width = qs[3],
+      .value_width = values.width(),
+      .scale = options.scale,
+      .cap = options.cap,
+      .row_scale = options.row_scale,
+      .causal = options.causal,
+      .rounds = tape.precision() == Precision::bf16 && qs[1] >= kernel::kTile && tiles::available(),
+      .softmax = tape.scratch_of<RowSoftmax>(rows)};
   KeySource& tokens = p.all_sources.front();
   tokens = make_source(tape, keys, values, options.picked);
   tokens.window = options.window;

@@ -126,6 +126,8 @@ struct AttentionOptions {
 /// score needs the difference of two of their running sums, which cancel. The op keeps these sums
 /// in double, so that a difference is as exact after a million tokens as after ten.
 ///
+/// On a tape in bf16, products of 64 queries or more round their operands where that is faster.
+///
 /// Rows of a cache are constants; if other inputs need gradients beside them, it throws ShapeError.
 /// With T = 1 and all rows in caches, each cached number is read once, in the type it is stored in.
 /// With T > 1 the caches must still hold every token.

@@ -126,8 +126,9 @@ struct StripBackward {
     const Index n = tile.count, width = slice.width;
     Real* const to = slice.gradient + slice.offset(strip.b, tile.begin, strip.head_of(slice));
     const ConstMatrix a(x, n, strip.queries, strip.lanes), b(y, strip.queries, stride);
-    if (width % kWidth == 0) return multiply({to, n, width, slice.slot_stride}, a, b, Write::add);
-    multiply({w.key_rows, n, padded(width)}, a, b, Write::assign);
+    if (width % kWidth == 0)
+      return strip.multiply({to, n, width, slice.slot_stride}, a, b, Write::add);
+    strip.multiply({w.key_rows, n, padded(width)}, a, b, Write::assign);
     for (Index r = 0; r < n; ++r) {
       for (Index c = 0; c < width; ++c)
         to[r * slice.slot_stride + c] += w.key_rows[r * padded(width) + c];

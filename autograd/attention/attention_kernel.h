@@ -89,6 +89,7 @@ struct AttentionProblem {
   const double* gate_sums = nullptr;       ///< [B, S, H]: sums of log gates up to each key, or null
   const std::uint8_t* key_mask = nullptr;  ///< [B, S], or null
   Dropout dropout = {};
+  bool rounds = false;               ///< operands of products to bfloat16
   RowSoftmax* softmax = nullptr;     ///< [B, T, H]
   Real* row_factors = nullptr;       ///< [B, T, H]: scale times the row's own factor; null: `scale`
   GradientSink q_gradient = {};      ///< [B, T, H, Dk]
@@ -238,6 +239,10 @@ struct Strip {
   void for_tiles(const Workspace& w, const Body& body) const {
     for_tiles(w, 0, p.columns, body);
   }
+  // Product of small matrices, c = a b or c += a b.
+  void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write write) const {
+    (p.rounds ? tiles::multiply : vectors::multiply)(c, a, b, write);
+  }
   // Writes the product of a [rows, n] and `columns` [n, lanes] to c, or adds it.
   void product(const Workspace& w, Real* c, const ConstMatrix& a, const Real* columns,
                Write write) const;
@@ -262,7 +267,10 @@ void for_tasks(Tape& tape, const AttentionProblem& p, Index count, Index strips,
                const Body& body) {
   const std::int64_t macs = std::int64_t{strips} * kWidth * rows * (p.key_width + p.value_width);
   parallel_with_scratch(tape.pool(), count, macs, Workspace::size(p),
-                        [&](Index task, Real* memory) { body(task, Workspace(p, memory)); });
+                        [&](Index task, Real* memory) {
+                          const tiles::Scope scope(p.rounds);
+                          body(task, Workspace(p, memory));
+                        });
 }
 
 // Calls body(strip, workspace) for all strips: for `in_task` after each other in order, in parallel

@@ -52,6 +52,30 @@ void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write
 
 }  // namespace vectors
 
+/// Products of bfloat16 operands in the tile registers of AMX.
+namespace tiles {
+
+/// Whether this program and this processor have them.
+bool available();
+
+/// Scope guard, if `active`: readies this thread for `multiply` and for no product by a library.
+class Scope {
+ public:
+  explicit Scope(bool active);
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  bool active_;
+};
+
+/// Rounds the operands of vectors::multiply to bfloat16 and multiplies; c has a multiple of 16
+/// columns. Unless they are available, nothing is rounded.
+void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+
+}  // namespace tiles
+
 /// Product of any matrices by `multiply`, for processors on which Eigen's is slow, such as
 /// WebAssembly.
 void plain_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);

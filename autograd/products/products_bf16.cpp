@@ -74,8 +74,9 @@ void bf16_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write
 #ifdef HEADCOUNT_ONEDNN
   if (bf16_lacks().empty()) {
     // Added to zeros: where oneDNN only stores, it waits for each line of memory, twice as long.
-    for (Index row = 0; write == Write::assign && row < c.rows; ++row)
-      std::fill_n(c.data + row * c.stride, c.cols, Real{0});
+    const Index runs = c.stride == c.cols ? 1 : c.rows;
+    for (Index run = 0; write == Write::assign && run < runs; ++run)
+      std::fill_n(c.data + run * c.stride, c.rows / runs * c.cols, Real{0});
     return onednn_add(c, x, y);
   }
 #endif

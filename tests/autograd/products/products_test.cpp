@@ -189,6 +189,23 @@ TEST(RoundedProducts, ReadOperandsThatAreRoundedAlready) {
   }
 }
 
+// Sums of any length, rows that no tile has whole, columns of one and of several tiles.
+TEST(RoundedProducts, OfSmallMatricesAreThoseOfTheRoundedNumbers) {
+  EXPECT_TRUE(rc::check([] {
+    Product p = any_product(1, 90, 90);
+    p.n = 16 * any_size(1, 5), p.b_transposed = false;
+    p.b = normal_values("b", 0, (p.k + p.gap) * (p.n + p.gap));
+    p.c = normal_values("c", 0, p.m * (p.n + p.gap));
+    Product of_operands = p;
+    if (tiles::available()) {
+      of_operands.a = stored(CacheType::bf16, p.a);
+      of_operands.b = stored(CacheType::bf16, p.b);
+    }
+    const tiles::Scope scope(tiles::available());
+    RC_ASSERT(of_operands.error(p.run(tiles::multiply)) < kProductTolerance);
+  }));
+}
+
 TEST(RoundedProducts, LeaveOperandsAsTheyAreWhereRoundingDoesNotPay) {
   const Product small = {9, 8, 10, false, true, Write::assign, 0};
   const Product few_rows = {7, 300, 301, false, true, Write::add, 2};
