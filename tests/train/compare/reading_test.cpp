@@ -130,7 +130,7 @@ TEST_F(Readings, AreLeftOutWhereTheWeightsAreGone) {
 // Of two models, one that has learned a little lacks less than one that has learned nothing, and
 // never the other way round in the same passage.
 TEST_F(Readings, ShowWhatOneModelHasNotLearnedAndAnotherHas) {
-  const fs::path folder = *folder_;
+  const fs::path& folder = folder_->path();
   folder_->done(
       "train --data recall --attention mqa --layers 2 --dim 32 --heads 4 --symbols 8 --pairs 1 "
       "--line-length 4 --context 16 --batch 8 --lr 0.01 --steps 150 --quiet --out learned");
