@@ -90,7 +90,8 @@ class Desk : public TrainFolder {
     std::string text;  // long enough for the contexts of presets and examples
     for (char c = ' '; c <= '~'; ++c) text += c;  // what prompts have
     for (int i = 0; i < 24; ++i) text += contents("text.txt");
-    for (const char* name : {"input.txt", "names.txt", "headers.txt"}) file(name, text);
+    for (const char* name : {"input.txt", "names.txt", "headers.txt", "dictionary.txt"})
+      file(name, text);
   }
 };
 

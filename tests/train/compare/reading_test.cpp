@@ -136,19 +136,20 @@ TEST_F(Readings, ShowWhatOneModelHasNotLearnedAndAnotherHas) {
       "--line-length 4 --context 16 --batch 8 --lr 0.01 --steps 150 --quiet --out learned");
   folder_->done(
       "train --data recall --attention mqa --layers 2 --dim 32 --heads 4 --symbols 8 --pairs 1 "
-      "--line-length 4 --context 16 --batch 8 --lr 0.01 --steps 1 --quiet --out new");
-  const TrainOptions options = read_run_options((folder / "new").string());
+      "--line-length 4 --context 16 --batch 8 --lr 0.01 --steps 1 --quiet --out untrained");
+  const TrainOptions options = read_run_options((folder / "untrained").string());
   const Corpus corpus = load_corpus(options.data, options.corpus);
   const Index context = options.model->context;
-  const auto number = telling_passage(corpus, context, folder / "new", {folder / "learned"});
+  const auto number = telling_passage(corpus, context, folder / "untrained", {folder / "learned"});
   ASSERT_TRUE(number.has_value());
   const TextPart passage = passage_to_read(corpus, *number, context);
   const auto loss = [&](const char* run) {
     return read_passage(folder / run, passage, corpus)["losses"][question_of(passage)]
         .get<double>();
   };
-  EXPECT_GT(loss("new"), loss("learned") + 0.5);
-  EXPECT_FALSE(telling_passage(corpus, context, folder / "new", {folder / "new"}).has_value());
+  EXPECT_GT(loss("untrained"), loss("learned") + 0.5);
+  EXPECT_FALSE(
+      telling_passage(corpus, context, folder / "untrained", {folder / "untrained"}).has_value());
   const auto said = read_passage(folder / "learned", passage, corpus)["said"];
   EXPECT_EQ(character_count(said.get<std::string>()), 1u);
   const Text text(*folder_ / "text", 1);  // which marks no answers
