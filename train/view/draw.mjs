@@ -44,6 +44,13 @@ const kRoundings = [["bf16", "int8", "int4", "int3", "int2"],
   ["k=bf16+v=int2", "k=int2+v=bf16", "latent=bf16+rope=int2", "latent=int2+rope=bf16"]]
   .map((caches) => (r) => roundingTable(r, caches));
 
+// The same on headers, with another way of rounding.
+const roundedAs = (how) => (r) =>
+  roundingTable(r, [4, 3, 2].map((bits) => `int${bits}${how}`));
+const kEqualBytesOnHeaders = (r) => equalBytesTable(r, [[["mha", "int4"], ["mqa", "f32"]],
+  [["mqa", "int8"], ["gqa2", "int4"]], [["gqa2", "int2 rotated"], ["mqa", "int4"]],
+  [["mha", "int2 rotated"], ["gqa2", "int4"]]]);
+
 // What a key in few bits costs where query heads share it, and where they do not.
 const kKeys = ["k=int4", "k=int3", "k=int2"].flatMap((cache) => [cache, `${cache} rotated`]);
 const kDivergences = [kKeys, kKeys.map((cache) => cache.replace("k", "v"))].flatMap((caches) => [
@@ -77,6 +84,13 @@ const kStudies = [
   ["shakespeare_rates2000", "Which suits them after 2000 steps?", [sweepTable]],
   ["bits_text", "Bits, heads or width?", [lossTable, ...kRoundings, kEqualBytes],
     "Bits to 8 are free; below 4, on this text, heads of `mha`, `gqa2` and `mqa` go before bits."],
+  ["bits_headers", "Bits or heads on headers?", [lossTable, roundedAs(""), roundedAs(" rotated"),
+    kEqualBytesOnHeaders],
+    "Four heads in 4 bits are ahead of one unrounded; two in 2 bits are behind one in 4."],
+  ...[["normal", "With levels for normal numbers?", ", normal levels"],
+    ["group", "With a scale for each 16 numbers?", ", group 16"],
+    ["recent", "With the 32 newest tokens as computed?", ", recent 32"]]
+    .map(([name, question, how]) => [`bits_headers_${name}`, question, [roundedAs(how)]]),
   ["bits_recall", "Which bits does recall need?", [answerTable, ...kRoundings]],
   ["keys_text", "Does a shared key suffer more from few bits?", [lossTable, ...kDivergences],
     "In 3 bits 1.5 times as much as eight keys, with biases 2.2 times; 0.4 and 0.6 of a key for " +
