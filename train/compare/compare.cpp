@@ -153,7 +153,9 @@ struct Reader {
   VariantResult* variant;
   std::filesystem::path folder;
 
-  bool may_be_enough() const { return variant->verdict != Verdict::not_enough; }
+  bool may_be_enough() const {
+    return variant->verdict == Verdict::enough || variant->verdict == Verdict::open;
+  }
   double right_answers() const {
     return variant->answer_accuracy ? variant->answer_accuracy->mean : 0;
   }

@@ -156,6 +156,15 @@ TEST_F(Readings, ShowWhatOneModelHasNotLearnedAndAnotherHas) {
   EXPECT_FALSE(telling_passage(text.corpus, 16, text.run, {}).has_value());
 }
 
+TEST_F(Readings, AreOfAPassageThatAnAttentionHasNotLearned) {
+  folder_->done(
+      "compare --data recall --attention mqa,mha:canon=off@1 --layers 2 --dim 32 --heads 4 "
+      "--symbols 8 --pairs 1 --line-length 4 --context 16 --batch 8 --lr 0.01 --steps 150 "
+      "--eval-every 25 --seeds 5 --threads 1 --quiet --out shown");
+  const json passage = folder_->json("shown/results.json")["passage"];
+  EXPECT_EQ(passage["shown_for"], "mha:canon=off@1") << "which sees no token but its own";
+}
+
 TEST_F(Readings, RefuseAPassageThatThereIsNot) {
   expect_refusal(kUsage, "--data text.txt --context 16 --sample 9 --out new",
                  {"--sample is 9, but the validation part of text.txt has 4 stretches of 17 "
