@@ -167,13 +167,27 @@ void print_kind(const AttentionKind& kind) {
   if (!kind.source.empty()) std::cout << "source: " << kind.source << '\n';
 }
 
+// Query heads of an example of these layers: two for each KV head of a word that names at least as
+// many KV heads as a model has query heads by default; else 0, for the default.
+Index heads_to_share(const std::vector<LayerSpec>& cycle) {
+  const auto by_default = find_setting(attention_settings(), "heads")->standard.value.get<Index>();
+  Index most = 0;
+  for (const LayerSpec& part : cycle) {
+    if (part.settings.contains("heads")) return 0;
+    most = std::max(most, part.settings.value("kv-heads", Index{0}));
+  }
+  return most < by_default ? 0 : 2 * most;
+}
+
 }  // namespace
 
 void print_attention_help(const std::string& spec) {
   Given given(model_settings());
   given.put("attention", spec);
-  const ModelPlan model = resolve_model(given);
   const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
+  const Index heads = heads_to_share(cycle);
+  if (heads > 0) given.put("heads", heads);
+  const ModelPlan model = resolve_model(given);
   const AttentionPlan& layer = model->layer_attention(0);
   const AttentionKind& kind = layer.kind();
   print_word(cycle);
@@ -185,8 +199,9 @@ void print_attention_help(const std::string& spec) {
   }
   std::cout << "letters: H query heads, G KV heads, d the width of a head\n"
             << numbers_text(kind) << "try: headcount train --attention " << spec
-            << "\n\ncache of a layer of " << attention_word(layer) << " with "
-            << counted(layer.heads, "head") << ' ' << layer.head_dim << " wide, in numbers\n";
+            << (heads > 0 ? " --heads " + std::to_string(heads) : "") << "\n\ncache of a layer of "
+            << attention_word(layer) << " with " << counted(layer.heads, "head") << ' '
+            << layer.head_dim << " wide, in numbers\n";
   print_words("  a token: " + parts_text(layer, false), 4);
   print_words("  a sequence: " + parts_text(layer, true), 4);
   std::cout << "\nsettings of its own\n";

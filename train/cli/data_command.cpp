@@ -62,7 +62,7 @@ int data_command(const Call& call) {
 }  // namespace
 
 const Command kDataCommand = {
-    {"data", "Print a built-in text: three stories of it, or as much as --tokens says.",
+    {"data", "Print a built-in text: three examples of it, or as much as --tokens says.",
      "  headcount data tales\n"
      "  headcount data recall --pairs 2 --seed 7\n"
      "  headcount data tales --tokens 1M > tales.txt\n"},

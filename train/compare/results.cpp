@@ -173,8 +173,8 @@ std::vector<Column<VariantResult>> shown_columns(const ComparisonResult& result,
   return chosen;
 }
 
-// What a layer keeps of a token, from its parts in cache_layers: "keys and values of 4 KV heads, 8
-// numbers each"; empty for nothing, and for rows that stand for several tokens.
+// What a layer keeps of a token, from its parts in cache_layers: "4 keys and 4 values of 8
+// numbers"; empty for nothing, and for rows that stand for several tokens.
 std::string kept_text(const Json& parts) {
   std::map<std::string, Json> rows;  // by part
   for (const Json& part : parts) {
@@ -185,9 +185,11 @@ std::string kept_text(const Json& parts) {
   const auto window = rows.begin()->second.value("window", std::int64_t{0});
   const std::string end = window > 0 ? ", of the last " + counted(window, "token") : "";
   const auto is_alike = [&](const char* size) { return rows["k"].at(size) == rows["v"].at(size); };
-  if (rows.contains("k") && rows.contains("v") && is_alike("heads") && is_alike("width"))
-    return "keys and values of " + counted(rows["k"].at("heads").get<std::int64_t>(), "KV head") +
-           ", " + rows["k"].at("width").dump() + " numbers each" + end;
+  if (rows.contains("k") && rows.contains("v") && is_alike("heads") && is_alike("width")) {
+    const auto heads = rows["k"].at("heads").get<std::int64_t>();
+    return counted(heads, "key") + " and " + counted(heads, "value") + " of " +
+           rows["k"].at("width").dump() + " numbers" + end;
+  }
   std::vector<std::string> names;
   for (const auto& [name, row] : rows)
     names.push_back(

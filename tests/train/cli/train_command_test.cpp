@@ -236,6 +236,8 @@ TEST(HelpCommand, ExplainsEachAttention) {
   expect_parts(folder.done("help mla").out,
                {"\n  a token: latent 48, rope_key 16\n", "\n  a sequence: nothing\n", "mlaN+M"});
   expect_parts(folder.done("help gqa1").out, {"a token: k 32, v 32\n"});
+  expect_parts(folder.done("help gqa8").out,
+               {"try: headcount train --attention gqa8 --heads 16\n", "a token: k 64, v 64\n"});
 }
 
 TEST(HelpCommand, ExplainsEachPartOfAWord) {

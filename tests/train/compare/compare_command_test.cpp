@@ -33,8 +33,8 @@ TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
   EXPECT_EQ(r["command"], "headcount " + ComparisonFolder::line(flags));
   EXPECT_EQ(lines_of(folder.contents("c/results.json")).size(), 1u);
   expect_parts(folder.contents("c/report.html"),
-               {"<p>Of each token, a layer of mha caches keys and values of 2 KV heads, 8 numbers "
-                "each; one of gqa1 caches keys and values of 1 KV head, 8 numbers each.</p>"});
+               {"<p>Of each token, a layer of mha caches 2 keys and 2 values of 8 numbers; one of "
+                "gqa1 caches 1 key and 1 value of 8 numbers.</p>"});
   const json alone = folder.object(
       TrainFolder::train_line("--attention gqa --kv-heads 1 --seed 2 --eval-every 0 --out alone"));
   const json& run = r["variants"][1]["runs"][1];
