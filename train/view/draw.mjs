@@ -86,7 +86,7 @@ const kStudies = [
     "Bits to 8 are free; below 4, on this text, heads of `mha`, `gqa2` and `mqa` go before bits."],
   ["bits_headers", "Bits or heads on headers?", [lossTable, roundedAs(""), roundedAs(" rotated"),
     kEqualBytesOnHeaders],
-    "Four heads in 4 bits are ahead of one unrounded; two in 2 bits are behind one in 4."],
+    "Four heads in 4 bits are ahead of one in 8 (half the bytes); two in 2 are behind one in 4."],
   ...[["normal", "With levels for normal numbers?", ", normal levels"],
     ["group", "With a scale for each 16 numbers?", ", group 16"],
     ["recent", "With the 32 newest tokens as computed?", ", recent 32"]]
@@ -105,6 +105,9 @@ const kStudies = [
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["lookups", "How soon are lookups in six directions learned?", [stepsTable],
     "On one KV head not in 1600 steps, with QK-norm in 400; four take 900 and 675."],
+  ...[["four", 4], ["eight", 8]].map(([count, pairs]) =>
+    [`states${pairs}`, `What do states of 1,024 numbers recall of ${count} pairs?`,
+      [answerTable, sweepTable]]),
   ["recall_bytes", "How soon is recall of eight pairs learned, at the best of three rates?",
     [stepsTable, sweepTable],
     "One head and four after 420 steps, latents and narrow heads after 1140 and more."],
