@@ -122,6 +122,7 @@ Scope::~Scope() {
 }
 
 void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
+  if (!available()) return vectors::multiply(c, a, b, write);
   const Index depth = (a.cols + kDepth - 1) / kDepth * kDepth;
   thread_local std::vector<Row> left_memory, right_memory;
   Row *const left = room(left_memory, (c.rows + kRows - 1) / kRows * kRows * depth / kDepth),
