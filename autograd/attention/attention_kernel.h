@@ -239,9 +239,10 @@ struct Strip {
   void for_tiles(const Workspace& w, const Body& body) const {
     for_tiles(w, 0, p.columns, body);
   }
-  // Product of small matrices, c = a b or c += a b.
-  void multiply(const Matrix& c, const ConstMatrix& a, const ConstMatrix& b, Write write) const {
-    (p.rounds ? tiles::multiply : vectors::multiply)(c, a, b, write);
+  // Product of small matrices, to = left right or to += left right.
+  void multiply(const Matrix& to, const ConstMatrix& left, const ConstMatrix& right,
+                Write write) const {
+    (p.rounds ? tiles::multiply : vectors::multiply)(to, left, right, write);
   }
   // Writes the product of a [rows, n] and `columns` [n, lanes] to c, or adds it.
   void product(const Workspace& w, Real* c, const ConstMatrix& a, const Real* columns,

@@ -5,6 +5,7 @@
 #include <regex>
 #include <set>
 
+#include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/run_program.h"
 
@@ -207,8 +208,8 @@ TEST_F(EvalCommand, ListsTheModelWithOneLayerAtATimeAsComputed) {
       folder_->shell("COLUMNS=60 headcount eval --from three --cache-dtype each:int2").out;
   expect_parts(narrow, {"left out, see --wide: largest change of a logit; "});
   for (const auto& [shown, width] : {std::pair{table, 100u}, {narrow, 60u}})
-    for (const std::string& line : lines_of(shown.substr(shown.find("cache  "))))
-      EXPECT_LE(character_count(line), width) << line;
+    for (const std::string& row : lines_of(shown.substr(shown.find("cache  "))))
+      EXPECT_LE(character_count(row), width) << row;
 }
 
 TEST_F(EvalCommand, ReplacesTheWindowsOfAllLayersAndNothingElse) {
