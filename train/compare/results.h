@@ -27,8 +27,8 @@ void summarize(ComparisonResult& result);
 std::vector<std::string> notes(const ComparisonResult& result);
 
 /// What up to six attentions cache, those alike together: "Of each token, a layer of mha caches
-/// keys and values of 4 KV heads, 16 numbers each; one of mqa caches keys and values of 1 KV head,
-/// 16 numbers each." Empty for more, and where layers of one attention differ.
+/// 4 keys and 4 values of 16 numbers; one of mqa caches 1 key and 1 value of 16 numbers." Empty for
+/// more, and where layers of one attention differ.
 std::string caches_sentence(const ComparisonResult& result);
 
 /// The columns that a newcomer reads, as text of all attentions.
