@@ -43,10 +43,9 @@ void ModelSettings::visit(const auto& setting) {
   setting(activation,
           {"activation", "activation of the feed-forward layer", kActivations, "swiglu"},
           kActivations);
-  setting(tie_embeddings,
-          {"tie-embeddings", "use the embedding table as output head, too; default off", kOnOff,
-           "off", Traits{.bare = true}});
-  setting(bias, {"bias", "add biases to linear layers and LayerNorm; default off", kOnOff, "off",
+  setting(tie_embeddings, {"tie-embeddings", "use the embedding table as output head, too [off]",
+                           kOnOff, "off", Traits{.bare = true}});
+  setting(bias, {"bias", "add biases to linear layers and LayerNorm [off]", kOnOff, "off",
                  Traits{.bare = true}});
   setting(logit_cap, {"logit-cap", "soft cap C of the logits, which become C tanh(l / C); 0: none",
                       NumberRange{0, 1e6}, 0.0});

@@ -29,8 +29,9 @@ std::optional<double> EvaluationDetails::least_answer_accuracy() const {
 }
 
 std::string baselines_text(const Baselines& baselines) {
-  return formatted("guessing %.1f %%, copying answers %.1f %%, the commonest value %.1f %%",
-                   100 * baselines.guesser, 100 * baselines.copier, 100 * baselines.commonest);
+  const double best = std::max(baselines.copier, baselines.commonest);
+  return formatted("guessing %.1f %%, commonest %s %.1f %%", 100 * baselines.guesser,
+                   best > baselines.commonest ? "answer so far" : "value shown", 100 * best);
 }
 
 std::string loss_by_position_line(std::span<const LossAt> losses, Index context) {

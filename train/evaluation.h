@@ -108,7 +108,7 @@ inline constexpr double kOverfit = 0.01;
 /// Returns true if a run with these validation losses overfits: more training made it worse.
 inline bool overfits(double lowest, double last) { return last > (1 + kOverfit) * lowest; }
 
-/// Baselines as text: "guessing 25.0 %, copying answers 30.6 %, the commonest value 49.8 %".
+/// A guess and the better of the other baselines: "guessing 25.0 %, commonest value shown 49.8 %".
 std::string baselines_text(const Baselines& baselines);
 
 /// Line of text, with its newline, on the loss by position: "loss by position 0-31: 2.0312, 32-63:
@@ -116,7 +116,7 @@ std::string baselines_text(const Baselines& baselines);
 std::string loss_by_position_line(std::span<const LossAt> losses, Index context);
 
 /// Line of text, with its newline, on the share of right answers: "answers right 97.1 %
-/// (guessing 25.0 %, copying answers 30.6 %, the commonest value 49.8 %, at most 100 %)". Empty if
+/// (guessing 25.0 %, commonest value shown 49.8 %, at most 100 %)". Empty if
 /// the corpus marks no answers; without the last number unless stories fit.
 std::string answers_line(const Evaluation& evaluation, const std::optional<Baselines>& baselines,
                          bool stories_fit);

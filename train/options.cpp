@@ -96,8 +96,8 @@ void visit_run(Settings& s, const Visit& visit) {
          NumberRange{0}, 0.0, of_stop});
   visit(s.init,
         {"init",
-         "start from the weights of this run, checkpoint or Hugging Face model folder; default "
-         "random weights",
+         "start from the weights of this run, checkpoint or Hugging Face model folder [random "
+         "weights]",
          Text{}, "",
          Traits{.scope = Scope::single, .never_swept = "all models start from random weights"}});
 }

@@ -24,7 +24,8 @@ struct ValueOf {
     Index number = 0;
     const std::errc error = parse_number(text.substr(0, text.size() - (shift > 0)), number);
     if (error == std::errc::invalid_argument)
-      throw SettingError("{} must be a whole number, is {}", name, quoted(text));
+      throw SettingError("{} must be a whole number, such as 12 or 4k (4096), is {}", name,
+                         quoted(text));
     if (error != std::errc{} || number > (range.high >> shift) || number < (range.low >> shift) ||
         (number << shift) < range.low)
       throw SettingError("{} must be between {} and {}, is {}", name, range.low, range.high,
@@ -177,7 +178,7 @@ std::string help_text(const Setting& setting) {
       others += (others.empty() ? " (" : "; ") + words + " with " + joined(owners);
   }
   if (!defaults.empty())
-    text += "; default " + defaults.front().first + others + (others.empty() ? "" : ")");
+    text += " [" + defaults.front().first + others + (others.empty() ? "]" : ")]");
   const bool has_value = !setting.standard.value.is_null() && !setting.traits.bare;
   return has_value ? text + " [" + setting_text(setting.standard.value) + "]" : text;
 }

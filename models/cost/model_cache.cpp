@@ -72,6 +72,11 @@ ModelCache ModelCache::of_shard(Index shards) const {
       if (!is_factor(part)) shared = share(shared, shards);
     }
   }
+  const auto has_latent = [](const CachedLayer& layer) {
+    return std::ranges::find(layer.parts, "latent", &Kept::name) != layer.parts.end();
+  };
+  if (shards > 1 && std::ranges::any_of(layers, has_latent))
+    one.notes.emplace_back("a latent is of all heads: each GPU keeps the whole of it");
   const Index all = kv_heads(), counted = one.kv_heads();
   if (all % shards != 0)
     one.notes.push_back(std::to_string(all) + (all == 1 ? " KV head is" : " KV heads are") +

@@ -80,6 +80,9 @@ const ModelFile& released_model(const std::string& name) {
 ModelFile read_model_file(const std::string& path) {
   constexpr std::uintmax_t kMostBytes = 16 << 20;  // real ones have a few thousand
   const bool is_input = path == "-";
+  if (path.ends_with(".gguf"))
+    throw DataError("{} is of another format; name the config.json of the model it was made from",
+                    path);
   if (!is_input && !path.ends_with(".json") && !fs::exists(path)) return released_model(path);
   const fs::path file = fs::is_directory(path) ? fs::path(path) / "config.json" : fs::path(path);
   ModelFile model = {is_input ? "standard input" : file.string()};

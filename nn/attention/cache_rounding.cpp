@@ -22,9 +22,12 @@ CacheType type_named(std::string_view name) {
   for (const CacheTypeRow& row : cache_types()) {
     if (row.name == name) return row.type;
   }
+  const bool is_gguf = name == "q8_0" || name == "q4_0";
   throw SettingError(
-      "`cache-dtype` must be one of {}, or types of parts such as k=int4+v=int2, is {}",
-      joined(cache_types(), &CacheTypeRow::name), quoted(name));
+      "`cache-dtype` must be one of {}, or types of parts such as k=int4+v=int2, is {}{}",
+      joined(cache_types(), &CacheTypeRow::name), quoted(name),
+      is_gguf ? "; GGUF's q8_0 and q4_0 take the bytes of int8 and int4 with `cache-group` 32"
+              : "");
 }
 
 constexpr Index kMostLayers = 10000;

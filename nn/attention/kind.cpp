@@ -111,10 +111,10 @@ void LayerSettings::visit(const auto& setting) {
           {"output-projection",
            "multiply the concatenated heads by o_proj; off: they are the layer's output", kOnOff,
            "on"});
-  setting(
-      qk_norm,
-      {"qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE, as Qwen3 does",
-       kOnOff, "off"});
+  setting(qk_norm, {"qk-norm",
+                    "apply RMSNorm with weights to each head of q and k (before RoPE, if there is "
+                    "any), as Qwen3 does",
+                    kOnOff, "off"});
   setting(score_scale,
           {"score-scale",
            "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none "

@@ -74,7 +74,7 @@ struct LayerSettings {
   Index head_dim = 0;
   bool gate = false;  ///< multiply heads' outputs by sigmoid(gate_proj(x)), elementwise
   bool output_projection = true;
-  bool qk_norm = false;  ///< RMSNorm of each head of q and k, before RoPE
+  bool qk_norm = false;  ///< RMSNorm of each head of q and k, before any RoPE
   ScoreScale score_scale = {};
   double score_cap = 0;    ///< scores s become cap tanh(s / cap); 0: none
   bool sinks = false;      ///< a learned score per head in the softmax that no value answers

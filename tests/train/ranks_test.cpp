@@ -131,7 +131,8 @@ TEST(Ranks, RefuseWhatTheyCannotShare) {
   for (const auto& [line, said] :
        {std::pair<std::string, const char*>{
             "cost", "headcount: headcount cost runs in one process; start it without mpirun\n"},
-        {"train --layers none", "--layers must be a whole number, is 'none'"},
+        {"train --layers none",
+         "--layers must be a whole number, such as 12 or 4k (4096), is 'none'"},
         {train_line("--out full"), "--out full is not empty and holds no run"}}) {
     const ProgramResult result = headcount(folder, 2, line);
     EXPECT_EQ(result.exit_code, kUsage);

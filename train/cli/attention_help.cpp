@@ -44,7 +44,7 @@ std::string numbers_text(const AttentionKind& kind) {
     word += (i == 0 ? "" : "+") + std::string(kLetters[i]);
     meaning += (i == 0 ? "" : ", ") + ("--" + std::string(kind.numbers[i])) + " " + kLetters[i];
   }
-  return meaning.empty() ? "" : word + ": " + meaning + "\n";
+  return meaning.empty() ? "" : word + ": " + meaning + "; " + word + "xD: --head-dim D, too\n";
 }
 
 // What `help` explains beside commands and attentions, and a command to try.

@@ -91,8 +91,8 @@ SettingList compare_settings() {
         Text{checked_attentions<true>}},
        {"tolerance",
         "an attention is enough if it is worse than the reference by less than this: in nats per "
-        "character of loss, in percentage points of right answers, or in percent more steps; "
-        "default 1 % of the reference's loss, at least 0.001 nats, 5 points, or 25 % more steps",
+        "character of loss, in percentage points of right answers, or in percent more steps "
+        "[1 % of the reference's loss, at least 0.001 nats, 5 points, or 25 % more steps]",
         NumberRange{0}},
        {"sweep",
         "a setting with values, such as lr=3e-4,1e-3: every attention is trained with each value "
@@ -352,7 +352,7 @@ const Command kCompareCommand = {
      "5\n"
      "  headcount compare --data input.txt --attention mha,gqa2,mqa --seeds 3..20 --tolerance "
      "0.01\n"
-     "  headcount compare --attention gqa,mla --match kv=32\n"
+     "  headcount compare --attention gqa,mla --match kv=304\n"
      "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
      "  headcount compare --attention mha,mqa --cache-dtype f32,int8,int4,int2 --cache-rotate on\n",
      {"attention", "context", "data", "preset", "steps", "seeds", "metric", "match", "out", "force",
@@ -365,7 +365,7 @@ const Command kCompareCommand = {
       "the sizes of that; flags override them",
       true},
      {"out",
-      "folder of all runs and results; default runs/compare-DATA. Processes started with the "
+      "folder of all runs and results [runs/compare-DATA]. Processes started with the "
       "same flags share the runs in it: any number, on all machines that see the folder, at any "
       "time",
       true},

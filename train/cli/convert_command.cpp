@@ -154,8 +154,8 @@ const Command kConvertCommand = {
       true, false, true},
      {"out", "new folder for the converted model", true},
      {"data",
-      "text file, or built-in text, on which the loss is measured before and after; default the "
-      "validation part of the run's own text",
+      "text file, or built-in text, on which the loss is measured before and after [the "
+      "validation part of the run's own text]",
       true},
      kAllowNonFinite,
      kFormatFlag},

@@ -208,7 +208,7 @@ const Command kCostCommand = {
      "  headcount cost --layers 24 --attention mqa/share\n"
      "  headcount cost --from runs/mla --context 4096 --format csv\n",
      {"attention", "heads", "head-dim", "kv-heads", "layers", "dim", "context", "cache-dtype",
-      "config", "from", "list", "report", "memory", "format", "wide"}},
+      "config", "from", "list", "report", "memory", "shards", "format", "wide"}},
     cost_settings,
     {{"config",
       "config.json of any model of a known type, its folder, - for standard input, or a name "

@@ -108,13 +108,12 @@ SettingList eval_settings() {
                                                   {precision_setting(),
                                                    {"window",
                                                     "sliding window: latest tokens that each token "
-                                                    "attends to, itself included; default as "
-                                                    "trained",
+                                                    "attends to, itself included [as trained]",
                                                     WholeRange{1}},
                                                    {"eval-characters",
                                                     "evaluate on the first so many characters; 0: "
-                                                    "all; default all of --data, or as many as "
-                                                    "in training",
+                                                    "all [all of --data, or as many as in "
+                                                    "training]",
                                                     WholeRange{0}},
                                                    threads_setting()}}));
 }
@@ -237,9 +236,8 @@ const Command kEvalCommand = {
     {kFromFlag,
      kBestFlag,
      {"data",
-      "text file, evaluated as a whole, or built-in text, evaluated on its validation part; "
-      "default "
-      "the validation part of the run's own text",
+      "text file, evaluated as a whole, or built-in text, evaluated on its validation part "
+      "[the validation part of the run's own text]",
       true},
      {"attention-stats", "also report the mean entropy of attention weights, in nats", false},
      {"logits",

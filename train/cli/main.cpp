@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <csignal>
 #include <cstdio>
 #include <iomanip>
@@ -73,18 +74,19 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   const std::string& first = arguments[0];
   if (first == "help" && arguments.size() > 1 && arguments[1] != "all") {
+    std::string word = arguments[1];  // "GQA" is gqa
+    std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
     const bool is_command = std::ranges::any_of(
-        kCommands, [&](const Command* command) { return command->help.name == arguments[1]; });
-    const bool topic = !is_command && !topic_text(arguments[1]).empty();
-    if (topic || is_attention(arguments[1])) {
+        kCommands, [&](const Command* command) { return command->help.name == word; });
+    const bool topic = !is_command && !topic_text(word).empty();
+    if (topic || is_attention(word)) {
       refuse_more(arguments, 2);
-      topic ? print_topic_help(arguments[1]) : print_attention_help(arguments[1]);
+      topic ? print_topic_help(word) : print_attention_help(word);
       return 0;
     }
     std::vector<std::string> flags(arguments.begin() + 1, arguments.end());
     flags.front() = "--help";
-    return run_command(command_named(arguments[1], "command, attention, topic or flag"), flags,
-                       ranks);
+    return run_command(command_named(word, "command, attention, topic or flag"), flags, ranks);
   }
   if (first == "--help" || first == "-h" || first == "help") {
     const bool all = arguments.size() > 1 && arguments[1] == "all";

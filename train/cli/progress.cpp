@@ -183,7 +183,7 @@ void ComparisonProgress::update(const std::vector<RunPlan>& runs,
   start_ = Clock::now();
   if (!warning_.empty()) progress_.tell(warning_);
   if (const std::string text = done(); !text.starts_with("0 "))
-    progress_.tell(text + " were finished before");
+    progress_.tell(text + " finished in an earlier call");
 }
 
 std::string ComparisonProgress::done() const {

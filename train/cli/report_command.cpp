@@ -71,7 +71,7 @@ const Command kReportCommand = {
       "one or more run folders, whose runs may still be training, or results.json files of "
       "comparisons; --from may be left out before them",
       true, true, true},
-     {"out", "the page, FILE.html, or the folder of its report.html; default runs/report", true},
+     {"out", "the page, FILE.html, or the folder of its report.html [runs/report]", true},
      kFormatFlag,
      kWideFlag},
     report_command};

@@ -163,8 +163,7 @@ const Command kSampleCommand = {
     {kFromFlag,
      kBestFlag,
      {"prompt",
-      "text to continue; default: the first word of a story of "
-      "a built-in text, a line break for a file",
+      "text to continue [the first word of a story of a built-in text, a line break for a file]",
       true},
      {"stop",
       "end a text as soon as what was generated ends with this "

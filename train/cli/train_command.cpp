@@ -349,7 +349,7 @@ const Command kTrainCommand = {
       "start from the settings in this run.json of a run; flags override them. With another "
       "kind of --attention, what its own attention settled is left out",
       true},
-     {"out", "run folder; default runs/DATA-ATTENTION", true},
+     {"out", "run folder [runs/DATA-ATTENTION]", true},
      {"resume",
       "continue the run in this folder from its newest checkpoint. With more --steps than before, "
       "the learning rate follows the schedule of the longer run; a text that was moved is given by "

@@ -148,7 +148,8 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
   const auto median_cost = [](Variant v) {
     return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
   };
-  const std::string heading = steps ? "more than " + than + "\nby seed, %" : "points below " + than;
+  const std::string heading =
+      steps ? "% more than " + than + "\nwith the same seed" : "points below " + than;
   measured(columns, heading, "cost_median", median_cost, 0, [=](Variant v) {
     const auto number = [&](double value) {
       return std::isfinite(value) ? signed_text(value, steps ? 0 : 1) : std::string("more");

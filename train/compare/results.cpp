@@ -114,7 +114,7 @@ std::vector<std::string> notes(const ComparisonResult& result) {
   std::vector<std::string> sentences;
   if (const std::string cut = cut_stories_note(result.longest_story, result.context); !cut.empty())
     sentences.push_back(cut);
-  if (result.evaluated_characters > 0) {
+  if (result.evaluated_characters > 0 && result.question.metric != Metric::steps) {
     sentences.push_back("Evaluated on the first " + std::to_string(result.evaluated_characters) +
                         " characters of the validation part, as `eval-characters` says.");
   }
@@ -231,17 +231,20 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
   if (format == Format::json) return comparison_json(result).dump() + "\n";
   if (format == Format::csv) return csv_table(comparison_columns(result), result.variants);
   const bool all = has_all(format, width);
-  std::string text = text_table(shown_columns(result, all), result.variants, format,
-                                all ? 0 : width, {"cost_median"});
+  std::vector<Column<VariantResult>> columns = shown_columns(result, all);
+  if (!all)
+    columns.front().heading =
+        result.data.substr(result.data.rfind('/') + 1) + "\n" + columns.front().heading;
+  std::string text = text_table(columns, result.variants, format, all ? 0 : width, {"cost_median"});
   if (format == Format::markdown) text += '\n';
   const auto add = [&](const std::string& line) { text += wrapped(line, all ? 0 : width) + '\n'; };
   for (const VariantResult& v : result.variants)
     for (const std::string& failure : v.failures) add(v.label() + ", " + failure);
-  if (result.baselines)
-    add("right without looking anything up: " + baselines_text(*result.baselines));
-  if (result.baselines || result.question.metric == Metric::steps)
-    add("learned: " + learned_text(result));
-  if (result.baseline_loss)
+  const bool steps = result.question.metric == Metric::steps;
+  if (result.baselines || steps)
+    add("learned: " + learned_text(result) +
+        (result.baselines ? " (" + baselines_text(*result.baselines) + ")" : ""));
+  if (result.baseline_loss && (all || !steps))
     add(formatted("loss by %s: %.4f nats", baseline_name(result).c_str(), *result.baseline_loss));
   if (const std::string rounded = rounded_table(result, format, width); !rounded.empty())
     text += '\n' + rounded + '\n';

@@ -29,10 +29,11 @@ Index seed_count(std::string_view text) {
   return parse_value("seeds", WholeRange{1, 1000}, text);
 }
 
-// Share of the reference's cache: "25 % of mha's".
+// Share of the reference's cache: "25 % of mha's KV cache", or "equal KV cache".
 std::string share_text(double bytes, const VariantResult& reference) {
+  if (bytes == reference.cache_bytes_per_token) return "equal KV cache";
   const double percent = kPercent * bytes / reference.cache_bytes_per_token;
-  return formatted("%.*f %% of ", percent < 10 ? 1 : 0, percent) + reference.spec + "'s";
+  return formatted("%.*f %% of ", percent < 10 ? 1 : 0, percent) + reference.spec + "'s KV cache";
 }
 
 // Writes costs with as many decimals as show two digits of the tolerance: for a loss at least
@@ -57,27 +58,35 @@ struct Numbers {
     const Estimate e{middle_cost(variant, metric), variant.cost->half_width};
     const std::string text = signed_text(e.mean, decimals());
     if (metric == Metric::loss) return text + half_width_text(e, decimals());
-    if (metric == Metric::steps) return steps_text(variant, e.mean);
-    return text + " points lost (" + seeds_below(variant, " seeds", "", " points") + ")";
+    if (metric == Metric::steps) return steps_text(variant);
+    return text + " points lost (" + seeds_below(variant) + ")";
   }
-  // "in 590 steps (seed by seed +136 %, 0 of 5 below +25 %)": steps and shares are medians, and the
-  // median of ratios is not the ratio of medians.
-  std::string steps_text(const VariantResult& variant, double more) const {
-    std::vector<double> steps;
-    for (const RunResult& run : variant.runs)
+  // "in 590 steps (+136 %; 0 of 5 seeds below +25 %)", or what the runs that did not learn got.
+  std::string steps_text(const VariantResult& variant) const {
+    std::vector<double> steps, answers;
+    for (const RunResult& run : variant.runs) {
       steps.push_back(static_cast<double>(steps_taken(run)));
-    const bool known = std::isfinite(more);
-    return formatted("in %.0f steps (", median(steps)) +
-           (known ? "seed by seed " + signed_text(more, 0) + " %, " : "") +
-           seeds_below(variant, known ? "" : " seeds", "+", " %") + ")";
+      if (const auto share = run.least_answer_accuracy()) answers.push_back(kPercent * *share);
+    }
+    const std::string text = formatted("in %.0f steps (", median(steps));
+    if (learns(variant))
+      return text + signed_text(middle_cost(variant, metric), 0) + " %; " + seeds_below(variant) +
+             ")";
+    const auto learned = std::ranges::count_if(
+        variant.runs, [](const RunResult& run) { return run.learned_at.has_value(); });
+    const bool directed = !variant.runs.front().answers_by_direction.empty();
+    return text + formatted("%td of %td seeds do", learned, std::ssize(variant.runs)) +
+           (answers.empty() ? ")"
+                            : formatted("; %.0f %% right%s)", median(answers),
+                                        directed ? " in the worst direction" : ""));
   }
   // "4 of 5 seeds below 5.0 points".
-  std::string seeds_below(const VariantResult& variant, const char* seeds, const char* before,
-                          const char* unit) const {
+  std::string seeds_below(const VariantResult& variant) const {
     const std::vector<double> costs = deciding_costs(variant, reference);
     const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < tolerance; });
-    return formatted("%td of %td%s below %s%s%s", below, std::ssize(costs), seeds, before,
-                     number_text(tolerance, decimals()).c_str(), unit);
+    const bool steps = metric == Metric::steps;
+    return formatted("%td of %td seeds below %s%s %s", below, std::ssize(costs), steps ? "+" : "",
+                     number_text(tolerance, decimals()).c_str(), steps ? "%" : "points");
   }
   std::string limit() const {
     const char* const unit = metric == Metric::loss      ? " nats"
@@ -87,12 +96,18 @@ struct Numbers {
   }
   // After a cost: costs in answers name the tolerance already.
   std::string limit_of_cost() const { return metric == Metric::loss ? limit() : ""; }
-  // What the attention is, by its verdict, before its cost.
-  std::string how(const VariantResult& variant, const char* word) const {
-    if (metric != Metric::steps) return formatted("is %s: ", word);
-    if (!learns(variant)) return variant.cost ? "does not learn " : "does not learn: ";
-    return variant.verdict == Verdict::not_enough ? "learns later, "
-                                                  : formatted("is %s: it learns ", word);
+  // "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.001", by the verdict.
+  std::string clause(const VariantResult& variant) const {
+    const std::string name = variant.label(), text = cost(variant);
+    const bool steps = metric == Metric::steps;
+    if (variant.verdict == Verdict::enough)
+      return name + " is enough: " + share_text(variant.cache_bytes_per_token, reference) +
+             (steps ? ", " : ", at ") + text;
+    if (steps && !learns(variant))
+      return name + (variant.cost ? " does not learn " : " does not learn: ") + text;
+    if (steps && variant.verdict == Verdict::not_enough) return name + " learns later, " + text;
+    return name + " is " + verdict_word(variant.verdict, metric) + (steps ? ": it learns " : ": ") +
+           text;
   }
 };
 
@@ -105,6 +120,10 @@ std::vector<const VariantResult*> attentions_with(const ComparisonResult& result
     std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
   return found;
 }
+
+// In the order of a list.
+constexpr Verdict kVerdicts[] = {Verdict::enough, Verdict::not_enough, Verdict::not_learned,
+                                 Verdict::open};
 
 constexpr std::string_view kCostsNothing =
     "on this text nothing that was tried costs more than the tolerance; a control, such as mha@4, "
@@ -340,37 +359,23 @@ std::vector<std::string> verdict_clauses(const ComparisonResult& result) {
   if (!limit || than.runs.empty()) return {than.label() + ", the reference, has no finished run"};
   if (!result.undecided.empty()) return {"nothing can be decided: " + result.undecided};
   const Numbers numbers{than, result.question.metric, *limit};
-  std::vector<const VariantResult*> enough = attentions_with(result, Verdict::enough);
   std::vector<std::string> parts;
-  const bool none = enough.empty();
-  if (none) {
-    parts.push_back("no attention is shown to be enough" + numbers.limit());
-  } else {
-    const VariantResult& cheapest = *enough.front();
-    parts.push_back(cheapest.label() +
-                    " is enough: " + share_text(cheapest.cache_bytes_per_token, than) +
-                    " KV cache" + (numbers.metric == Metric::steps ? ", " : ", at ") +
-                    numbers.cost(cheapest) + numbers.limit_of_cost());
-    enough.erase(enough.begin());
-  }
+  const VariantResult* const cheapest = cheapest_enough(result);
   const bool costs_nothing = all_are_enough(result);
   const bool named_alone = result.variants.size() > kMostCostsInText || costs_nothing;
-  const auto add = [&](const std::vector<const VariantResult*>& variants, const char* how,
-                       const std::string& together) {
+  if (!cheapest) parts.push_back("no attention is shown to be enough" + numbers.limit());
+  for (const VariantResult& variant : result.variants)
+    if (has_verdict(variant, result) && (!named_alone || &variant == cheapest))
+      parts.push_back(numbers.clause(variant));
+  if (cheapest) parts.front() += numbers.limit_of_cost();
+  for (const Verdict verdict : kVerdicts) {
     std::vector<std::string> names;
-    for (const VariantResult* variant : variants) {
-      names.push_back(variant->label());
-      if (!named_alone)
-        parts.push_back(variant->label() + " " + numbers.how(*variant, how) +
-                        numbers.cost(*variant));
-    }
-    if (named_alone && !names.empty()) parts.push_back(together + ": " + list_text(names));
-  };
-  add(enough, "too", "enough too");
-  add(attentions_with(result, Verdict::not_enough), none ? "not enough" : "not",
-      verdict_word(Verdict::not_enough, numbers.metric));
-  add(attentions_with(result, Verdict::not_learned), "not", "not learned");
-  add(attentions_with(result, Verdict::open), "undecided", "undecided");
+    for (const VariantResult* variant : attentions_with(result, verdict))
+      if (variant != cheapest) names.push_back(variant->label());
+    if (named_alone && !names.empty())
+      parts.push_back(verdict_word(verdict, numbers.metric) +
+                      (verdict == Verdict::enough ? " too: " : ": ") + list_text(names));
+  }
   if (costs_nothing) parts.emplace_back(kCostsNothing);
   return parts;
 }
@@ -381,12 +386,11 @@ std::vector<VerdictItem> verdict_items(const ComparisonResult& result) {
   if (result.variants.size() < 2 || !limit || !result.undecided.empty()) return {};
   const Numbers numbers{than, result.question.metric, *limit};
   std::vector<VerdictItem> items;
-  for (const Verdict verdict :
-       {Verdict::enough, Verdict::not_enough, Verdict::not_learned, Verdict::open}) {
+  for (const Verdict verdict : kVerdicts) {
     for (const VariantResult* variant : attentions_with(result, verdict))
       items.push_back({verdict_word(verdict, numbers.metric),
                        variant->label() + ": " + share_text(variant->cache_bytes_per_token, than) +
-                           " KV cache, " + (verdict == Verdict::not_learned ? "not " : "") +
+                           ", " + (verdict == Verdict::not_learned ? "not " : "") +
                            numbers.cost(*variant)});
   }
   if (all_are_enough(result)) items.push_back({"", std::string(kCostsNothing)});

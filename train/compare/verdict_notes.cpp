@@ -23,9 +23,8 @@ std::string meaning(Metric metric) {
   if (metric == Metric::loss)
     return "+- is the half width of a 95 % confidence interval over seeds.";
   return metric == Metric::steps
-             ? "Steps are medians, with the least and the most over seeds; \"by seed\" compares "
-               "runs "
-               "with the same random numbers, so its median is no ratio of those."
+             ? "Steps are medians over seeds (least to most), percentages those "
+               "of pairs with the same seed."
              : "Points are medians, with the least and the most over seeds.";
 }
 

@@ -1,6 +1,6 @@
 // KV caches of the engine's plans, drawn to scale: chosen, and while they fill.
 import { areaNames, areasOf, bytesOf, cacheAreas, scaleOf } from "../view/cache_picture.js";
-import { bytesText, plural } from "../view/format.js";
+import { bytesText, listText, plural } from "../view/format.js";
 import { elementOf } from "./dom.js";
 
 const kPanel = 240; // width of the largest cache, units
@@ -20,7 +20,7 @@ export const scaleOfPlans = (plans) =>
 export function drawnCache(plan, layers, { tokens, scale, style, height }) {
   const areas = areasAt(plan, layers, tokens), all = areas.flat(), names = areaNames(areas);
   const rows = Math.max(...all.map((area) => Math.round(area.stored * area.rowsPerToken)));
-  const text = `${plural(rows, "row")}, ${bytesText(bytesOf(areas))}`;
+  const text = `${plural(rows, "row")} of ${listText(names)}, ${bytesText(bytesOf(areas))}`;
   const drawn = cacheAreas(areas, { x: 0, y: 0, width: kPanel, height, scale,
     tokens: plan.context, classOf: (name) => `t${names.indexOf(name) % 4}` });
   const svg = elementOf(`<svg class="cache c${style}" role="img" aria-label="Cache to scale: ` +

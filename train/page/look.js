@@ -212,7 +212,7 @@ export class Look {
     weights.forEach((weight, i) => { if (weight > weights[most]) most = i; });
     const seen = read[most + missing] ?? "";
     const caption = h("figcaption", {}, `query head ${head + 1}: `,
-      h("strong", {}, pieceText(seen) ?? shownCharacter(seen)),
+      h("strong", {}, pieceText(pieces, letter, most + missing) ?? shownCharacter(seen)),
       `, ${percentText(weights[most], 0)}`);
     const board = pieces.length
       ? elementOf(smallBoard(pieces, letter, (i) =>

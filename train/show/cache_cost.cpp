@@ -33,7 +33,8 @@ struct Term {
   }
   // "full attention: 7 layers x 576 numbers x 2 B = 8,064 B a token".
   std::string text() const {
-    const std::string things = row > 0 ? "rows of " + std::to_string(row) : "numbers";
+    const std::string things =
+        row > 0 ? "rows of " + std::to_string(row) + " numbers and scales" : "numbers";
     std::string text = kind + ": " + counted(layers, "layer") + " x " +
                        thousands_text(static_cast<double>(count)) + ' ' + things + " x " +
                        std::to_string(bytes) + " B";
@@ -55,13 +56,14 @@ struct Term {
   }
 };
 
-// A term of rows of one format, of the tokens after `after` and until `until`.
-Term term_of(const CachedLayer& layer, const Kept& kept, const CacheFormat& format, Index after,
-             Index until) {
+// A term of rows of one format, of the tokens after `after` and until `until`. `part` names them
+// where parts of a layer differ.
+Term term_of(const CachedLayer& layer, const Kept& kept, const std::string& part,
+             const CacheFormat& format, Index after, Index until) {
   const CacheTypeRow& type = row_of(format.type);
   const bool plain = type.bits % 8 == 0 && type.scale_bytes == 0;
   const bool beside = kept.per_sequence && layer.has_rows() && !layer.has_state();
-  return {.kind = layer.kind + (!beside          ? ""
+  return {.kind = layer.kind + (!beside          ? part
                                 : kept.block > 0 ? ", open blocks"
                                                  : ", convolutions"),
           .layers = 1,
@@ -97,10 +99,12 @@ std::vector<Term> terms_of(const ModelCache& cache, const CacheRounding& roundin
       const CacheFormat format = here.of(kept);
       const Index end = layer.is_windowed(kept) ? layer.window : 0, recent = format.recent;
       const bool rounds = end == 0 || recent < end;
+      const std::string part = here.parts.empty() ? "" : ", " + kept.name;
       if (recent > 0)
-        add_up(own, term_of(layer, kept, CacheFormat(cache.unrounded), 0, rounds ? recent : end),
+        add_up(own,
+               term_of(layer, kept, part, CacheFormat(cache.unrounded), 0, rounds ? recent : end),
                &Term::count);
-      if (rounds) add_up(own, term_of(layer, kept, format, recent, end), &Term::count);
+      if (rounds) add_up(own, term_of(layer, kept, part, format, recent, end), &Term::count);
     }
     for (const Term& term : own) add_up(all, term, &Term::layers);
   }
@@ -225,7 +229,7 @@ std::vector<std::string> notes_of(const CostTable& q) {
 }
 
 constexpr const char* kNoWeights =
-    "weights left out (no whole model*.safetensors beside a config.json)";
+    "weights not counted (no model*.safetensors beside a config.json)";
 
 void add_memory(const CostTable& q, std::vector<std::string>& lines) {
   const ModelCache& cache = q.rows.front().cache;
@@ -234,7 +238,8 @@ void add_memory(const CostTable& q, std::vector<std::string>& lines) {
   const std::string size = binary_text(q.weights.value_or(0) / static_cast<double>(q.shards));
   if (q.free_memory() == 0)
     return lines.push_back(memory + "which weights of " + size + " do not fit");
-  lines.push_back(memory + (q.weights ? size + " of it for weights" : kNoWeights) + ":");
+  lines.push_back(
+      memory + (q.weights ? size + " of it for weights:" : kNoWeights + std::string(", at most:")));
   const Json longest = longest_context(q, cache);
   if (longest == 0) return lines.push_back("  not one sequence fits");
   const std::string fits = number_or("any number of", thousands_text, longest);
@@ -288,8 +293,8 @@ std::string context_text(Index context) {
 constexpr std::tuple<const char*, const char*, Count Costs::*> kCosts[] = {
     {"parameters", "params_per_layer", &Costs::parameters},
     {"linear\nMACs/token", "linear_macs_per_token_per_layer", &Costs::linear_macs_per_token},
-    {"pairs,\nMACs of\nprefill", "prefill_attention_macs_per_layer", &Costs::prefill_macs},
-    {"pairs,\nMACs/new\ntoken", "decode_attention_macs_per_layer", &Costs::decode_macs},
+    {"attention\nMACs of\nprefill", "prefill_attention_macs_per_layer", &Costs::prefill_macs},
+    {"attention\nMACs/new\ntoken", "decode_attention_macs_per_layer", &Costs::decode_macs},
     {"expansion\nMACs/token", "decode_expansion_macs_per_layer", &Costs::expansion_macs}};
 
 Json mean(std::int64_t total, std::int64_t count) {

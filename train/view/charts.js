@@ -171,7 +171,8 @@ function learningCurves(r) {
   if (answers && learned > 0) levels.push({ y: learned, name: `learned ${learned} %` });
   return made({ kind: "lines", marks: 1, series, levels,
     title: answers ? "Right answers while learning" : "Validation loss while learning",
-    caption: `${thinned(series)}${sentence}${answers && learned > 0
+    caption: `${thinned(series)}${bySteps(r) ? " A line ends with its longest run."
+      : ""}${sentence}${answers && learned > 0
       ? ` The upper dashed line is where a run has learned, at ${learned}\u00a0%${
         r.data === "lookup" ? " in its worst direction, below the mean that is drawn" : ""}.` : ""}`,
     xTitle: "step", x: { from: 0 },
@@ -207,8 +208,8 @@ function lossAgainstCache(r) {
     levels: floor ? [{ y: floor, name: `floor ${numberText(floor, 4)}` }] : [] });
 }
 
-const kBaselines = { guesser: "guessing", copier: "copying answers",
-  commonest: "the value told most often" };
+const kBaselines = { guesser: "guessing", copier: "commonest answer so far",
+  commonest: "commonest value shown" };
 
 // Baselines that look nothing up: a level at the best of them, and a sentence.
 function baselineOf(r) {
@@ -272,7 +273,8 @@ function trainingLoss(r) {
       `${v.spec}, step ${numberText(step)}: loss ${numberText(loss, 4)}`);
   });
   return made({ kind: "lines", series, title: "Training loss",
-    caption: thinned(series) + leftOut(first), xTitle: "step", yTitle: `loss, ${unitOf(r)}`,
+    caption: thinned(series) + leftOut(first) +
+      (bySteps(r) ? " A line ends with its shortest run." : ""), xTitle: "step", yTitle: `loss, ${unitOf(r)}`,
     y: lossAxis(series) });
 }
 

@@ -49,10 +49,14 @@ export const lookupAnswer = (pieces, letter) => {
   return at < 0 ? null : String(pieces[at].value);
 };
 
-// Name of a character that a head looks at, but for spaces and others that are not seen. A piece
-// has its value, as on the board: braille signs are hard to tell apart, and one of them is blank.
-export const pieceText = (character) =>
-  piecesIn(character).map(({ value }) => `value ${value}`)[0] ?? null;
+// What character `i` of a question is for the letter that asks, if it is one of the pieces, which
+// come first; null for others. Braille signs are hard to tell apart, and one of them is blank.
+export function pieceText(pieces, letter, i) {
+  if (i >= pieces.length) return null;
+  const asked = askedPiece(pieces, letter);
+  return i === asked ? "the right piece"
+    : `a ${asked < 0 ? "" : "wrong "}piece, of value ${pieces[i].value}`;
+}
 
 // Sentence on where `heads` [{name, weights}] look of a model that answers `said` after the
 // characters of a question, each with their weights.
@@ -69,8 +73,8 @@ export function lookingText(characters, heads, said) {
   const most = shares.indexOf(Math.max(...shares));
   if (most === at) return "Its heads look most at the right piece, with " +
     `${percent(shares[at])} of their weight, which is not enough.`;
-  const where = most >= pieces.length ? `${shownCharacter(characters[most])}, which is no piece`
-    : `a wrong piece, of value ${pieces[most].value}`;
+  const where = pieceText(pieces, letter, most) ??
+    `${shownCharacter(characters[most])}, which is no piece`;
   return `Its heads look most at ${where}, with ${percent(shares[most])} of their weight; the ` +
     `right piece has ${percent(shares[at])}.`;
 }

@@ -19,7 +19,8 @@ namespace headcount {
 
 namespace {
 
-constexpr std::size_t kNamedInTitle = 6;  // most attentions or runs that a title names
+constexpr std::size_t kNamedInTitle = 3;  // most attentions or runs that a title names
+constexpr std::size_t kMostWords = 6;     // most attentions whose words are explained
 
 // Text for HTML, inside elements and quoted attributes; bytes that are not UTF-8 become U+FFFD.
 std::string escaped(std::string_view text) {
@@ -139,17 +140,16 @@ void put(std::string& page, std::string_view place, std::string_view content) {
 ReportPart comparison_part(const ComparisonResult& result, bool can_try) {
   std::vector<std::string> specs;
   for (const VariantResult& variant : result.variants) specs.push_back(variant.spec);
-  const bool named = specs.size() <= kNamedInTitle;
   ReportPart part;
-  part.title = (named ? "Attention compared: " : "") + names_or_count(specs, "attention") +
-               (named ? "" : " compared");
+  part.title = result.data.substr(result.data.rfind('/') + 1) + ": " +
+               names_or_count(specs, "attention") + " compared";
   part.about = caches_sentence(result);
   part.verdicts = verdict_clauses(result);
   part.items = verdict_items(result);
   if (const BuiltInCorpus* const text = find_built_in(result.data))
     part.asked = "What was asked: " + std::string(text->about) + ".";
   try {
-    if (named) part.words = words_of(specs);
+    if (specs.size() <= kMostWords) part.words = words_of(specs);
   } catch (const SettingError&) {  // results of a program with an attention of its own
   }
   part.words.emplace_back("verdict", kVerdictMeaning);

@@ -51,7 +51,8 @@ function lossSection({ passage }, readers, r) {
     "character, the more nats the model loses on it." +
     (!asked ? "" : placeOfValue(r) < 0
       ? " Underlined characters are answers: only earlier text determines them."
-      : " Underlined characters stand where an answer is asked for; the text has a random one.") +
+      : " Underlined characters stand where an answer is asked for; the text has random ones there, " +
+        "the last of which is shown as ?.") +
     (only ? " The loss counts answers only." : "")) +
     `${key(kLossShades, "nats", 1)}<div class="readings">\n${figures.join("")}</div>\n`);
 }
@@ -71,7 +72,8 @@ function headFigure(r, { weights }, layer, head) {
   const { passage: { characters, question } } = r, board = boardOf(r);
   const hovers = weights.map((weight) => weight >= 0.01 ? `${numberText(100 * weight, 1)} %` : "");
   const most = Math.max(...weights), at = weights.indexOf(most), seen = characters[at];
-  const caption = `${nameOfHead(layer, head)}: ${percentText(most, 0)} on ${pieceText(seen) ??
+  const piece = board && pieceText(board.pieces, board.letter, at);
+  const caption = `${nameOfHead(layer, head)}: ${percentText(most, 0)} on ${piece ??
     `${escaped(shownCharacter(seen))}, ${plural(question - at, "character")} back`}`;
   return passageFigure(caption, " w",
     shadedText(characters.slice(0, weights.length), weights, kWeightShades, { hovers }) +
@@ -183,13 +185,24 @@ function exampleOf(r) {
 const kWords = (r) => [
   [`KV B/token at ${r.context}`, "bytes of KV cache in float32, over all layers, of a text of " +
     `${numberText(r.context)} tokens, divided by its tokens`],
-  ["seed", "number from which weights and batches of a run are drawn; by seed: compared with the " +
-    "run of the same seed, which reads the same text in the same order"],
-  ["H, G, d", "query heads, KV heads, and the numbers of a head"],
+  ["seed", "number from which weights and batches of a run are drawn: runs with the same seed " +
+    "read the same text in the same order"],
+  ["H, G, d", `query heads, ${r.config.heads} unless a word says otherwise; KV heads; and the ` +
+    "numbers of a head"],
   ["nats", "unit of the loss: 0 is certainty, a guess among n characters has ln n"],
 ];
+// Results whose passage has ? for the random character where the last answer is asked for, which
+// might pass for one.
+function withoutLastRandom(r) {
+  if (!r.passage || placeOfValue(r) < 0) return r;
+  const characters = [...r.passage.characters];
+  characters[r.passage.question] = "?";
+  return { ...r, passage: { ...r.passage, characters } };
+}
+
 // Parts of a comparison's section: beside its verdict, and below its table.
-export function comparisonParts(r, canTry = false) {
+export function comparisonParts(results, canTry = false) {
+  const r = withoutLastRandom(results);
   const charts = [...chartsOf(r), ...bitsCharts(r)];
   const readers = r.passage ? r.variants.filter((v) => v.reading) : [];
   const hours = r.machine_hours;

@@ -91,7 +91,7 @@ export function stepsTable(r, specs) {
     return shown(middle) + (least < greatest ? ` (${shown(least)} to ${shown(greatest)})` : "");
   };
   return markdown(["attention", bytesHeading(r), ...(r.sweep ? [r.sweep.split("=")[0]] : []),
-    "steps to learn", `more than ${r.verdict.reference} by seed, %`, "verdict"],
+    "steps to learn", `% more than ${r.verdict.reference} with the same seed`, "verdict"],
   variantsOf(r, specs).map((v) => [code(v.spec), bytes(v),
     ...(r.sweep ? [v.sweep.find(({ chosen }) => chosen).value] : []),
     text(v.steps_to_learn_median, v.runs.map((run) => run.learned_at), String,

@@ -54,8 +54,8 @@ TEST(SettingOfEachType, TakesItsRangeAndNamesItBesideAnyOtherValue) {
   }
   for (const auto& [setting, text, must] :
        {std::tuple{"count", "101", "be between 1 and 100, is 101"},
-        {"count", "+5", "be a whole number, is '+5'"},
-        {"length", "1kk", "be a whole number, is '1kk'"},
+        {"count", "+5", "be a whole number, such as 12 or 4k (4096), is '+5'"},
+        {"length", "1kk", "be a whole number, such as 12 or 4k (4096), is '1kk'"},
         {"length", "17M", "be between 1 and 16777216, is 17M"},
         {"length", "0k", "be between 1 and 16777216, is 0k"},
         {"seed", "-1", "be a whole number from 0 to 2^64 - 1, is '-1'"},

@@ -82,7 +82,7 @@ constexpr const char* kCases = R"(
 2 non%1bsense => 'non\x1bsense' is no command
 2 + --lr 1e-400 => --lr must be 0 or at least 1.2e-38
 2 + --lr 1e+ => --lr must be a number, is '1e+'
-2 + --steps 10q => --steps must be a whole number, is '10q'
+2 + --steps 10q => --steps must be a whole number, such as 12 or 4k (4096), is '10q'
 3 + --config infinite.json => infinite.json: => not valid JSON
 3 + --config raw.json => raw.json: '\x1b[31m\x00' is not a setting
 3 + --config nul.json => nul.json: --data is 'text.txt\x00x', with a NUL byte
@@ -167,6 +167,8 @@ constexpr const char* kCases = R"(
 2 cost --attention gqa --kv-heads 3 => --kv-heads 3 does not divide --heads
 3 cost --from text.txt => --from: 'text.txt'
 3 cost --from bad => bad/run.json
+2 cost --cache-dtype q8_0 => GGUF's q8_0 and q4_0 take the bytes of int8 and int4 with --cache-group 32
+3 cost a.gguf => is of another format; name the config.json of the model it was made from
 3 cost llama-3.1-406b => is no file, no folder and no released model => did you mean llama-3.1-405b?
 3 cost --config meta-llama/Llama-3.1-8B => meta-llama/Llama-3.1-8B => did you mean llama-3.1-8b?
 2 cost --config llama.json --mtp => --mtp => llama has none

@@ -87,6 +87,9 @@ TEST_F(CostCommand, SaysTheBytesOfASequenceAndOfATokenAndTheirTerms) {
            {"--config llama-3.1-8b",
             {"llama-3.1-8b (llama), 32 layers: 131,072 B a token\n",
              "  full attention: 32 layers x 2,048 numbers x 2 B = 131,072 B a token\n"}},
+           {"--config llama-3.1-8b --cache-dtype k=int8+v=bf16",
+            {"  full attention, k: 32 layers x 8 rows of 128 numbers and scales x 130 B = ",
+             "  full attention, v: 32 layers x 1,024 numbers x 2 B = "}},
            {"--config gpt-oss-20b",
             {": 49,152 B a token until 128, then 24,576 B a token\n",
              "window of 128: 12 layers x 1,024 numbers x 2 B = 24,576 B a token until 128\n"}},
@@ -97,15 +100,15 @@ TEST_F(CostCommand, SaysTheBytesOfASequenceAndOfATokenAndTheirTerms) {
            {"--config deepseek-v3", {"latent: 61 layers x 576 numbers x 2 B = 70,272 B a token"}},
            {"--config deepseek-v4", {"20 layers x 512 numbers x 2 B / 128 tokens = 160 B a token"}},
            {"--config llama --cache-dtype int8",
-            {"32 layers x 16 rows of 128 x 130 B = 66,560 B a token"}},
+            {"32 layers x 16 rows of 128 numbers and scales x 130 B = 66,560 B a token"}},
            {"--config llama --cache-dtype k=int4+v=int2 --cache-group 64 --cache-recent 24",
             {": 131,072 B a token until 24, then 26,624 B a token\n",
-             "32 layers x 2,048 numbers x 2 B = 131,072 B a token until 24\n",
-             "32 layers x 8 rows of 128 x 68 B = 17,408 B a token after 24\n"}},
+             "full attention, k: 32 layers x 1,024 numbers x 2 B = 65,536 B a token until 24\n",
+             "32 layers x 8 rows of 128 numbers and scales x 68 B = 17,408 B a token after 24\n"}},
            {"--config llama --cache-dtype int4+layer1=bf16+layers31-32=int8",
             {": 38,880 B a token\n", "1 layer x 2,048 numbers x 2 B = 4,096 B a token\n",
-             "29 layers x 16 rows of 128 x 66 B = 30,624 B a token\n",
-             "2 layers x 16 rows of 128 x 130 B = 4,160 B a token\n"}},
+             "29 layers x 16 rows of 128 numbers and scales x 66 B = 30,624 B a token\n",
+             "2 layers x 16 rows of 128 numbers and scales x 130 B = 4,160 B a token\n"}},
            {"--attention gqa4 --layers 1 --canon B --dim 64 --heads 4",
             {"gqa4: 1 layer x ", "gqa4, convolutions: 1 layer x "}},
            {"--attention mqa --layers 2", {"mqa, 2 layers: 512 B a token\n"}}})
@@ -191,9 +194,9 @@ TEST_F(CostCommand, LeavesOutAnAttentionThatDoesNotFitAndSaysWhy) {
 TEST_F(CostCommand, TablesFitTheTerminalUnlessWideOnesAreWanted) {
   const std::string usual = text("--config deepseek-v3 --attention mha,mqa --memory 8000GiB");
   for (const std::string& line : lines_of(usual)) EXPECT_LE(character_count(line), 100u) << line;
-  expect_parts(usual,
-               {"sequences  sequences\n", "left out, see --wide: pairs, MACs of prefill; linear ",
-                "; numbers/token; ", "expansion MACs/token; sequences of 4 k\n"});
+  expect_parts(
+      usual, {"sequences  sequences\n", "left out, see --wide: attention MACs of prefill; linear ",
+              "; numbers/token; ", "expansion MACs/token; sequences of 4 k\n"});
   expect_no_parts(text("--config deepseek-v3 --wide"), {"left out"});
 }
 
@@ -210,8 +213,9 @@ TEST_F(CostCommand, OfAConfigurationCountsWhatASequenceKeeps) {
 }
 
 TEST_F(CostCommand, SaysWhatFitsIntoMemoryBesideTheWeights) {
-  expect_parts(text("--config mamba-2.8b --memory 1GiB"),
-               {"weights left out", "one sequence of any number of tokens, 43 of 4096"});
+  expect_parts(
+      text("--config mamba-2.8b --memory 1GiB"),
+      {"weights not counted", ", at most:\n  one sequence of any number of tokens, 43 of 4096"});
   const std::string path = "--config heavy/config.json --context 1024 --memory ";
   // 8 GiB are left, a token takes 128 KiB; 2 GiB are left on each of two GPUs, 64 KiB there.
   for (const auto& [memory, longest, many] : {std::tuple{"24GiB", 65'536, 64},
@@ -224,7 +228,7 @@ TEST_F(CostCommand, SaysWhatFitsIntoMemoryBesideTheWeights) {
                                       "  one sequence of up to 65,536 tokens, 64 of 1024\n"});
   expect_parts(text(path + "8GiB"), {"which weights of 16 GiB do not fit"});
   expect_parts(text(path + "80GiB"), {"524,288 tokens (the model has 131,072 positions), "});
-  expect_parts(text("--list --memory 24GiB"), {"\n24 GiB of memory, weights left out ("});
+  expect_parts(text("--list --memory 24GiB"), {"\n24 GiB of memory, weights not counted ("});
   EXPECT_EQ(object(path + "h100").at("memory_bytes"), std::int64_t{81559} << 20);
   // Each row has its answer.
   EXPECT_EQ(object(path + "24GiB --attention mqa").at("rows").at(1).at("longest_context"), 524'288);
@@ -340,6 +344,7 @@ TEST_F(CostCommand, PrintsEachNoteOnce) {
   expect_parts(text("--config llama --attention gqa8,mqa,mla,dsa --shards 3"),
                {"\nnote: 8 KV heads are not shared out evenly: 3 are counted on each GPU\n"
                 "note: mqa: 1 KV head is not shared out evenly: 1 is counted on each GPU\n"
+                "note: mla, dsa: a latent is of all heads: each GPU keeps the whole of it\n"
                 "note: numbers that are not in a name are this program's defaults: "
                 "mla is mla192+64, dsa is dsa192+64:index-head-dim=64\n"});
   expect_parts(text("--list"), {"note: gemma-2-9b, gemma-2-27b: "});

@@ -109,7 +109,7 @@ TEST_F(Readings, AreOfThePassageThatIsAskedForWithoutTrainingAgain) {
   EXPECT_EQ(passage["question"], passage["answers"].back());
   const ProgramResult again = call(kLookup + " --sample 2");
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  expect_parts(again.err, {"1 of 1 runs were finished before"});
+  expect_parts(again.err, {"1 of 1 runs finished in an earlier call"});
   const json after = folder_->json("lookup/results.json");
   EXPECT_EQ(after["passage"]["number"], 2);
   EXPECT_EQ(after["variants"][0]["runs"], before["variants"][0]["runs"])

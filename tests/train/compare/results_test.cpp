@@ -136,7 +136,7 @@ TEST(Learned, IsTheShareInTheWorstDirection) {
   r.variants[0].runs[1].answers_by_direction = {{0, 200, 200}, {1, 200, 197}};
   EXPECT_EQ(runs_that_learned(r.variants[0], r), 1);
   expect_parts(comparison_table(summarized(r)),
-               {"1 of 2", "learned: 99 % of the answers right in each direction\n"});
+               {"1 of 2", "learned: 99 % of the answers right in each direction (guessing "});
 }
 
 // One threshold makes no two clusters: some of these are just below it, and all are within a point
@@ -158,13 +158,13 @@ TEST(Learned, DecidesNothingAndWithholdsNoInterval) {
 TEST(Learned, IsAColumnWhereATextHasAnswers) {
   ComparisonResult r = result();
   EXPECT_EQ(comparison_table(r).find("learned"), std::string::npos);
-  r.baselines = Baselines{.guesser = 0.1, .copier = 0.2, .commonest = 0.25};
+  r.baselines = Baselines{.guesser = 0.1, .copier = 0.3, .commonest = 0.25};
   r.entropy_per_character = 0.05;
   r.variants = {answering("mha", 1, {0.99, 1, 0.98}), answering("gqa2", 1, {0.97, 0.4, 0.96}),
                 answering("mqa", 1, {0.5, 0.55, 0.6})};
   expect_parts(comparison_table(summarized(r)),
                {"above floor", "answers right %", "learned", "3 of 3", "2 of 3", "0 of 3",
-                "guessing 10.0 %, copying answers 20.0 %, the commonest value 25.0 %\n"});
+                " (guessing 10.0 %, commonest answer so far 30.0 %)\n"});
   EXPECT_EQ(comparison_json(summarized(r))["variants"][1]["learned"], 2);
 }
 

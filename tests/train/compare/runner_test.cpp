@@ -25,7 +25,7 @@ TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
   record["status"] = "unfinished";
   record.erase("result");
   folder.file(left, record.dump());
-  expect_parts(folder.compared("").err, {"3 of 4 runs were finished before"});
+  expect_parts(folder.compared("").err, {"3 of 4 runs finished in an earlier call"});
   EXPECT_EQ(std::filesystem::last_write_time(folder / kept), written);
   const json after = folder.results();
   for (const int v : {0, 1}) {
@@ -47,7 +47,7 @@ TEST(ComparisonRuns, AddsSeedsUntilTheVerdictIsThere) {
   r = folder.results();
   EXPECT_EQ(r["seeds"], json({1, 2, 3, 4, 5})) << more.out;
   EXPECT_EQ(r["variants"][1]["verdict"], "undecided");
-  expect_parts(more.err, {"6 of 6 runs were finished before", "(7 of 8 runs done, ETA ",
+  expect_parts(more.err, {"6 of 6 runs finished in an earlier call", "(7 of 8 runs done, ETA ",
                           "(8 of 8 runs done)", "(10 of 10 runs done)"});
 }
 
@@ -111,7 +111,7 @@ TEST(ComparisonRuns, TakesSpeedsOfOneBuildAndMachine) {
     record["result"].update({{"version", version}, {"machine", machine}});
     folder.file(file, record.dump());
   }
-  expect_parts(folder.compared("--seeds 3").err, {"2 of 6 runs were finished before"});
+  expect_parts(folder.compared("--seeds 3").err, {"2 of 6 runs finished in an earlier call"});
   const json r = folder.results();
   EXPECT_EQ(r["version"], version);
   EXPECT_EQ(r["machine"], machine);

@@ -75,13 +75,12 @@ std::string text_after(ComparisonResult r, const Change& change) {
   return text_of(summarized(r));
 }
 
-TEST(VerdictText, OfLossesNamesTheCheapestThatIsEnoughThenTheOthers) {
+TEST(VerdictText, OfLossesNamesAttentionsInTheOrderOfTheTable) {
   const std::string others = "mla8+4 is not enough: +0.052 +- 0.000; mqa is ";
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult&) {},
-       "mqa is enough: 25 % of mha's KV cache, at +0.003 +- 0.000 (tolerance 0.010 nats); mla8+4 "
-       "is "
-       "not: +0.052 +- 0.000; gqa2 is undecided: +0.005 +- 0.013"},
+       "mla8+4 is not enough: +0.052 +- 0.000 (tolerance 0.010 nats); mqa is enough: 25 % of mha's "
+       "KV cache, at +0.003 +- 0.000; gqa2 is undecided: +0.005 +- 0.013"},
       {[](ComparisonResult& r) {
          r.question.reference = "mqa";
          r.question.tolerance = 0.1;
@@ -126,7 +125,8 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
   const std::pair<Change, std::string> cases[] = {
       {[](ComparisonResult& r) { r.question.seeds.last = 5; },
        "mqa is enough: 25 % of mha's KV cache, at " + enough +
-           "mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0 points); gqa2 is undecided: "
+           "mla8+4 is not enough: +61.0 points lost (0 of 5 seeds below 5.0 points); gqa2 is "
+           "undecided: "
            "+0.5 "
            "points lost (4 of 5 seeds below 5.0 points)"},
       {[](ComparisonResult& r) {
@@ -135,10 +135,9 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
          r.variants[2].runs.clear();
          r.variants[2].diverged = {1, 2, 3, 4, 5};
        },
-       "no attention is shown to be enough (tolerance 5.0 points); mla8+4 is not enough: 5 runs "
-       "diverged, "
-       "none finished; mqa is undecided: +0.1 points lost (2 of 5 seeds below 5.0 points), 3 runs "
-       "diverged; "},
+       "no attention is shown to be enough (tolerance 5.0 points); mqa is undecided: +0.1 points "
+       "lost (2 of 5 seeds below 5.0 points), 3 runs diverged; mla8+4 is not enough: 5 runs "
+       "diverged, none finished; "},
       // No seed counts on which the reference diverged, too.
       {[](ComparisonResult& r) {
          r.variants.resize(2);
@@ -163,10 +162,13 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
 
 TEST(VerdictText, OfStepsCountsSeedsAlsoWhereRunsDoNotLearn) {
   EXPECT_EQ(text_after(compared_by_steps(), [](ComparisonResult&) {}),
-            "mqa is enough: 25 % of mha's KV cache, in 100 steps (seed by seed +0 %, 5 of 5 "
-            "below +25 %); mhax4 learns later, in 300 steps (seed by seed +200 %, 0 of 5 below "
-            "+25 %); delta does not learn in 400 steps (0 of 5 seeds below +25 %); gqa2 is "
-            "undecided: it learns in 100 steps (seed by seed +0 %, 4 of 5 below +25 %)");
+            "mqa is enough: 25 % of mha's KV cache, in 100 steps (+0 %; 5 of 5 seeds below +25 "
+            "%); mhax4 learns later, in 300 steps (+200 %; 0 of 5 seeds below +25 %); delta "
+            "does not learn in 400 steps (1 of 5 seeds do; 40 % right); gqa2 is undecided: "
+            "it learns in 100 steps (+0 %; 4 of 5 seeds below +25 %)");
+  expect_parts(text_after(compared_by_steps(),
+                          [](ComparisonResult& r) { r.variants[1].cache_bytes_per_token = 1024; }),
+               {"mqa is enough: equal KV cache, in 100 steps ("});
   expect_parts(
       text_after(compared_by_steps(), [](ComparisonResult& r) { r.question.reference = "delta"; }),
       {"delta, the reference, does not learn in 400 steps on 4 of 5 seeds; train longer"});
@@ -182,9 +184,9 @@ TEST(VerdictItems, BeginWithTheirWords) {
   for (const VerdictItem& item : steps) words.push_back(item.word);
   EXPECT_EQ(words, (std::vector<std::string>{"enough", "later", "not learned", "undecided"}));
   EXPECT_EQ(steps[0].text,
-            "mqa: 25 % of mha's KV cache, in 100 steps (seed by seed +0 %, 5 of 5 below +25 %)");
+            "mqa: 25 % of mha's KV cache, in 100 steps (+0 %; 5 of 5 seeds below +25 %)");
   EXPECT_EQ(steps[2].text,
-            "delta: 1.6 % of mha's KV cache, not in 400 steps (0 of 5 seeds below +25 %)");
+            "delta: 1.6 % of mha's KV cache, not in 400 steps (1 of 5 seeds do; 40 % right)");
   ComparisonResult none = decided_comparison();
   none.question.tolerance = 0.1;
   EXPECT_EQ(verdict_items(summarized(none)).back().word, "");
@@ -235,7 +237,7 @@ TEST(VerdictJson, HasWhatTheTextAndTheTableSay) {
   EXPECT_NEAR(json["variants"][3]["costs"][1]["cost"].get<double>(), 0.010, 1e-12);
   expect_parts(comparison_table(answers), {"points below mha", "+0.5 (+0.5 to +69.0)"});
   expect_parts(comparison_table(steps),
-               {"more than mha\n", "by seed, %", "100 (90 to 120)", "300 (200 to > 400)",
+               {"% more than mha\n", "with the same seed", "100 (90 to 120)", "300 (200 to > 400)",
                 "> 400 (300 to > 400)", "+200 (+82 to more)", "later", "-  not learned  "});
   losses.question.tolerance = 0.001;
   EXPECT_TRUE(comparison_json(summarized(losses))["verdict"]["enough"].is_null());
@@ -253,10 +255,11 @@ TEST(ComparisonTable, OfAWidthHasWhatANewcomerReadsInLinesThatFit) {
   const std::string table = comparison_table(steps, Format::text, 80);
   for (const std::string& text : {mixed, table})
     for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 80u) << line;
-  expect_parts(mixed, {"left out, see --wide: more than mha by seed, %"});
-  expect_parts(table,
-               {"\nmqax32:qk-norm=on         256        not in 400                -  not learned\n",
-                "with a long reason\n  yyy", "Steps are medians, "});
+  expect_parts(mixed, {"left out, see --wide: % more than mha with the same seed"});
+  expect_parts(
+      table,
+      {"\nmqax32:qk-norm=on         256        not in 400                   -  not learned\n",
+       "with a long reason\n  yyy", "Steps are medians over seeds (least to most)"});
   const char* const wide[] = {"params", "tok/s", "Verdicts count seeds"};
   for (const char* part : wide) {
     expect_no_parts(table, {part});

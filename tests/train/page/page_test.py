@@ -93,7 +93,7 @@ class Page(Reader):
         # Six tokens, 8 heads, keys and values of two numbers: float32, or 2 bits and a scale.
         for place, size in ((5, 144), (0, 384)):
             self.set("#ask-sliders input", place, number=2)
-            self.until_text(".filling figcaption", f"^6.rows, {size}.B$")
+            self.until_text(".filling figcaption", f"^6.rows of keys and values, {size}.B$")
         self.assertRegex(self.text("#differ"), "^Show one that (mha|mqa) gets wrong$")
         wrong = self.text("#differ").split()[3]
         self.see("[1, 2].forEach(() => $('#differ').click())")

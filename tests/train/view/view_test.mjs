@@ -160,8 +160,8 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   includes(comparisonParts({ ...kept("recall"), data: "lookup" }).asked, svg);
 }
 
-// The demo: attentions that do not learn lie on the line that says so, at all of the steps. Lines
-// join equal bytes alone.
+// The demo: attentions that do not learn lie on the line that says so, at all of the steps; no line
+// joins points of different caches.
 {
   const { svg } = demoPicture(kept("recall"), kept("lookups"));
   expectSound(svg, "demo");
@@ -171,7 +171,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   assert.equal(svg.match(/class="level" d="M\S+ ([\d.]+)/)[1], one[1]);
   assert.ok(Number(one[1]) < Number(four[1]));
   assert.deepEqual(["c0", "c1"].map((colour) => [`line ${colour}`, `band ${colour}`, `bar ${colour}`]
-    .map((name) => count(svg, new RegExp(`class="${name}"`, "g")))), [[0, 0, 2], [1, 1, 0]]);
+    .map((name) => count(svg, new RegExp(`class="${name}"`, "g")))), [[0, 0, 2], [0, 0, 2]]);
 }
 
 // The study of lookups.
@@ -264,7 +264,7 @@ for (let i = 0; i < 200; ++i) {
 }
 
 // A page shows what was asked, with the right answer, and which head points at it. The text of
-// recall goes on with a random character where it asks.
+// recall goes on with a random character where it asks, in whose place stands a question mark.
 {
   const r = kept("recall"), weights = [0.02, 0.9, 0.03, 0.03, 0.02];
   r.config["line-length"] = 6;
@@ -273,7 +273,7 @@ for (let i = 0; i < 200; ++i) {
   const parts = comparisonParts(r);
   includes(parts.asked, ">SoMbS<b>o</b><");
   includes(parts.words, "<dt>KV B/token at 32</dt>");
-  includes(parts.below, "layer 1, head 1: 90\u00a0% on o, 4\u00a0characters back",
+  includes(parts.below, '<i class="d q" title="asked for">?</i>', "layer 1, head 1: 90\u00a0% on o, 4\u00a0characters back",
     "The right answer is o. Of mha, layer 1, head 1 looks most at it, with 90\u00a0% of its weight.");
 }
 
@@ -292,7 +292,7 @@ for (let i = 0; i < 200; ++i) {
   read(3, "0", heads(0.3, 0.5, 0, 0, 0));
   const { below, asked } = comparisonParts(r);
   includes(below, "Passage 7 of", "chosen because mqax32 loses more on its last answer",
-    ": 80\u00a0% on value 1</figcaption>",
+    ": 80\u00a0% on the right piece</figcaption>",
     "The right answer is 1. Of its heads, layer 1, head 1 looks most at the piece on the line, " +
     "with 80\u00a0% of its weight.",
     "The right answer is 1, and mqax32 gives 2. Its heads look most at a wrong piece, of value " +
