@@ -12,6 +12,7 @@
 #   keys_lookup  the same on lookups; each of the three also with --bias
 #   states       recall by states of 1,024 numbers a layer and a window of as many, with flags
 #                --pairs N --line-length M --context M, M = 4 N
+#   states_lookup  the same states on lookups, beside caches of 1,024 numbers, with --directions D
 #   states_text  the same on a text
 #   lookup       query heads by KV heads at equal bytes: QUESTION.md beside this
 #   headers      KV heads on 26 MB of C and C++ headers of Debian 12's packages, put into FOLDER
@@ -20,7 +21,7 @@
 # shazeer, staircase, queries, bits_text, keys_text and states_text need --data TEXT, such as Tiny
 # Shakespeare. A second call continues the first.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,21s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,22s/^# //p' "$0" >&2; exit 2; }
 study=$1 folder=$2
 shift 2
 small="--preset shakespeare --layers 2 --dim 64 --context 64 --batch 16 --steps 1000
@@ -58,6 +59,9 @@ mqax8:heads=4,gqa4x8:heads=16,gqa2x8:heads=16,mqax8:heads=16" ;;
   states) flags="--data recall --symbols 128 --batch 16 --steps 2000 --eval-every 500
     --eval-characters 8192 --stop-at-answers 0 --metric answers --seeds 5
     --sweep lr=1e-3,2e-3 --control mha@8 --attention $states" ;;
+  states_lookup) flags="--data lookup --heads 4 --steps 3000 --seeds 5 --sweep lr=1e-3,2e-3
+    --reference gqa4x8
+    --attention gqa4x8,mqax32,ssd:head-dim=16:state-dim=16,lightningx16,deltax16,kdax16" ;;
   states_text) flags="$small --sweep lr=1e-3,2e-3 --attention $states" ;;
   lookup) exec node "${0%/*}/lookup_study.mjs" "$folder" ;;
   headers | dictionary)

@@ -105,9 +105,12 @@ const kStudies = [
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["lookups", "How soon are lookups in six directions learned?", [stepsTable],
     "On one KV head not in 1600 steps, with QK-norm in 400; four take 900 and 675."],
-  ...[["four", 4], ["eight", 8]].map(([count, pairs]) =>
+  ...[["four", 4], ["eight", 8], ["16", 16]].map(([count, pairs]) =>
     [`states${pairs}`, `What do states of 1,024 numbers recall of ${count} pairs?`,
       [answerTable, sweepTable]]),
+  ...[["one direction", 1], ["six directions", 6]].map(([count, directions]) =>
+    [`states_lookup${directions}`, `How soon do states learn lookups in ${count}?`,
+      [stepsTable, sweepTable]]),
   ["recall_bytes", "How soon is recall of eight pairs learned, at the best of three rates?",
     [stepsTable, sweepTable],
     "One head and four after 420 steps, latents and narrow heads after 1140 and more."],
