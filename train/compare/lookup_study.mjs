@@ -3,7 +3,7 @@
 // Each finished run is a line of FOLDER/runs.jsonl; a second call continues the first.
 import { spawnSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
-import { bestRate, kCells, kLowRates, kNarrow, kPrimary, kRates, kSeeds, kTuningSeeds }
+import { bestRate, kCells, kLowRates, kNarrow, kOwnRates, kPrimary, kRates, kSeeds, kTuningSeeds }
   from "../view/lookup_study.js";
 
 const folder = process.argv[2], file = `${folder}/runs.jsonl`;
@@ -60,8 +60,7 @@ function tuned(task, cell) {
 const rateOf = (task, cell) => tuned(task === 0 ? 0 : 6, cell);
 
 // Fresh seeds of cells, seed by seed, so that a study that is cut short has pairs.
-function compare(task, cells, more = {}) {
-  const rates = cells.map((cell) => rateOf(task, cell));
+function compare(task, cells, more = {}, rates = cells.map((cell) => rateOf(task, cell))) {
   for (const seed of kSeeds)
     cells.forEach((cell, i) => train({ task, ...cell, lr: rates[i], seed, ...more }));
 }
@@ -97,6 +96,12 @@ for (const side of [5, 7, 11])
   for (const width of [2, 4, 8])
     for (const seed of kSeeds)
       train({ task: 1, side, heads: 4, kv: 4, width, lr: rateOf(6, four), seed });
+// Beside the plan: rates tuned at one and three directions themselves, and whether eight query
+// heads learn six on one KV head in more steps.
+for (const task of [1, 3])
+  for (const pair of kOwnRates) compare(task, pair, {}, pair.map((each) => tuned(task, each)));
+for (const seed of kSeeds)
+  train({ task: 6, ...cell(8, 1), lr: rateOf(6, cell(8, 1)), seed, cap: 20000 });
 // Scales that are those of one of the cells anyway, to three digits, come last.
 compare(6, [four], { extra: "--score-scale 0.354" });
 compare(6, [one, four], { extra: "--score-scale 0.177" });

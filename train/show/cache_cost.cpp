@@ -4,148 +4,17 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "autograd/base/text.h"
+#include "train/show/cache_terms.h"
 #include "train/show/units.h"
 
 namespace headcount {
 
 namespace {
-
-// Numbers that equal layers keep, with the bytes of each; where rows have scales, rows.
-struct Term {
-  std::string kind;            // of the layers
-  std::int64_t layers, count;  // rows or numbers in a layer
-  Index row;                   // numbers of a row; 0: numbers are counted
-  std::int64_t bytes;          // of a row or a number
-  Index block;                 // tokens that a row stands for; 0: 1
-  Index after, until;          // tokens of which there are such rows; 0: all
-  bool once;                   // of a sequence, not of each token
-
-  bool operator==(const Term&) const = default;
-  double total() const {
-    return static_cast<double>(layers) * static_cast<double>(count) * static_cast<double>(bytes) /
-           static_cast<double>(std::max<Index>(1, block));
-  }
-  // "full attention: 7 layers x 576 numbers x 2 B = 8,064 B a token".
-  std::string text() const {
-    const std::string things =
-        row > 0 ? "rows of " + std::to_string(row) + " numbers and scales" : "numbers";
-    std::string text = kind + ": " + counted(layers, "layer") + " x " +
-                       thousands_text(static_cast<double>(count)) + ' ' + things + " x " +
-                       std::to_string(bytes) + " B";
-    if (block > 0) text += " / " + std::to_string(block) + " tokens";
-    text += " = " + thousands_text(total()) + (once ? " B a sequence" : " B a token");
-    if (after > 0) text += " after " + std::to_string(after);
-    return text + (until > 0 ? " until " + std::to_string(until) : "");
-  }
-  Json json() const {
-    Json json = {{"kind", kind}, {"layers", layers}};
-    json[row > 0 ? "rows" : "numbers"] = count;
-    if (row > 0) json["numbers_of_row"] = row;
-    json[row > 0 ? "bytes_of_row" : "bytes_of_number"] = bytes;
-    if (block > 0) json["tokens_of_row"] = block;
-    if (after > 0) json["after"] = after;
-    if (until > 0) json["until"] = until;
-    json[once ? "bytes_per_sequence" : "bytes_per_token"] = json_number(total());
-    return json;
-  }
-};
-
-// A term of rows of one format, of the tokens after `after` and until `until`. `part` names them
-// where parts of a layer differ.
-Term term_of(const CachedLayer& layer, const Kept& kept, const std::string& part,
-             const CacheFormat& format, Index after, Index until) {
-  const CacheTypeRow& type = row_of(format.type);
-  const bool plain = type.bits % 8 == 0 && type.scale_bytes == 0;
-  const bool beside = kept.per_sequence && layer.has_rows() && !layer.has_state();
-  return {.kind = layer.kind + (!beside          ? part
-                                : kept.block > 0 ? ", open blocks"
-                                                 : ", convolutions"),
-          .layers = 1,
-          .count = plain ? kept.numbers() : kept.heads,
-          .row = plain ? 0 : kept.width,
-          .bytes = plain ? type.bits / 8 : row_bytes(format, kept.width),
-          .block = kept.per_sequence ? 0 : kept.block,
-          .after = after,
-          .until = until,
-          .once = kept.per_sequence};
-}
-
-// Adds a term to the one that equals it but for `count`, if there is one.
-void add_up(std::vector<Term>& all, const Term& term, std::int64_t Term::*count) {
-  for (Term& other : all) {
-    Term same = term;
-    same.*count = other.*count;
-    if (same != other) continue;
-    other.*count += term.*count;
-    return;
-  }
-  all.push_back(term);
-}
-
-// The cache of one sequence as a sum.
-std::vector<Term> terms_of(const ModelCache& cache, const CacheRounding& rounding) {
-  std::vector<Term> all;
-  Index number = 0;
-  for (const CachedLayer& layer : cache.layers) {
-    std::vector<Term> own;
-    const CacheRounding here = rounding.of_layer(number++);
-    for (const Kept& kept : layer.parts) {
-      const CacheFormat format = here.of(kept);
-      const Index end = layer.is_windowed(kept) ? layer.window : 0, recent = format.recent;
-      const bool rounds = end == 0 || recent < end;
-      const std::string part = here.parts.empty() ? "" : ", " + kept.name;
-      if (recent > 0)
-        add_up(own,
-               term_of(layer, kept, part, CacheFormat(cache.unrounded), 0, rounds ? recent : end),
-               &Term::count);
-      if (rounds) add_up(own, term_of(layer, kept, part, format, recent, end), &Term::count);
-    }
-    for (const Term& term : own) add_up(all, term, &Term::layers);
-  }
-  return all;
-}
-
-// Bytes that each token adds up to token `until`, after the slope before; 0: without end.
-struct Slope {
-  Index until;
-  double bytes;
-};
-// Slopes between the ends of windows and of recent tokens. Of a row that stands for a block each of
-// its tokens adds a share.
-std::vector<Slope> slopes_of(const std::vector<Term>& terms) {
-  const auto at = [&](Index token) {
-    double bytes = 0;
-    for (const Term& term : terms)
-      if (!term.once && token > term.after && (term.until == 0 || token <= term.until))
-        bytes += term.total();
-    return bytes;
-  };
-  std::set<Index> bends = {0};
-  for (const Term& term : terms) bends.insert({term.after, term.until});
-  std::vector<Slope> all;
-  for (const Index bend : bends)
-    if (bend > 0 && at(bend) != at(bend + 1)) all.push_back({bend, at(bend)});
-  all.push_back({0, at(*bends.rbegin() + 1)});
-  return all;
-}
-
-// What engines log of a cache: "48 KiB + 98,304 B a token until 4096, then 16,384 B a token".
-std::string bytes_text(const std::vector<Slope>& slopes, double once) {
-  std::string text = once > 0 ? binary_text(once) : "";
-  if (once > 0 && slopes.size() == 1 && slopes.front().bytes == 0) return text + " a sequence";
-  for (const Slope& slope : slopes) {
-    if (!text.empty()) text += &slope == &slopes.front() ? " + " : ", then ";
-    text += thousands_text(slope.bytes) + " B a token";
-    if (slope.until > 0) text += " until " + std::to_string(slope.until);
-  }
-  return text;
-}
 
 double once_bytes(const CostTable& q, const ModelCache& cache) {
   return static_cast<double>(cache.bytes(1, q.rounding).once.value());
@@ -365,7 +234,13 @@ std::string CostTable::text(Format format, std::size_t width) const {
   };
   std::ranges::for_each(sentences(*this), add);
   std::vector<Column<CostRow>> columns = cost_columns(*this);
-  std::erase_if(columns, [](const auto& column) { return column.heading.empty(); });
+  const auto expands = [](const CostRow& row) {
+    return row.costs && row.costs->expansion_macs.value() > 0;
+  };
+  const std::string_view expansion = std::get<1>(kCosts[4]);
+  std::erase_if(columns, [&](const auto& column) {
+    return column.heading.empty() || (column.key == expansion && !any_row(*this, expands));
+  });
   std::vector<std::string_view> rare = {std::get<1>(kCosts[2]), std::get<1>(kCosts[1]),
                                         "cache_elements_per_token_per_layer"};
   // Pairs without the expansion that absorbed attention spares would make that look dearer.

@@ -6,8 +6,8 @@ import { bitsByBytes } from "./bits.js";
 import { costsOfLosses } from "./charts.js";
 import { demoPicture } from "./demo_picture.js";
 import { lookupPicture } from "./lookup_picture.js";
-import { cellTable, comparisonTable, controlTable, endTable, exposureTable, headTable }
-  from "./lookup_study.js";
+import { cellTable, comparisonTable, controlTable, endTable, exposureTable, headTable,
+  ownRatesTable } from "./lookup_study.js";
 import { withStyle } from "./picture_file.mjs";
 import { answerTable, divergenceTable, equalBytesTable, lossTable, pairTable, positionTable,
   roundingTable, stepsTable, studySection, sweepTable } from "./tables.js";
@@ -105,7 +105,7 @@ const kStudies = [
   ["recall", "How soon is recall of four pairs learned?", [stepsTable]],
   ["lookups", "How soon are lookups in six directions learned?", [stepsTable],
     "On one KV head not in 1600 steps, with QK-norm in 400; four take 900 and 675."],
-  ...[["four", 4], ["eight", 8], ["16", 16]].map(([count, pairs]) =>
+  ...[["four", 4], ["eight", 8], ["16", 16], ["32", 32]].map(([count, pairs]) =>
     [`states${pairs}`, `What do states of 1,024 numbers recall of ${count} pairs?`,
       [answerTable, sweepTable]]),
   ...[["one direction", 1], ["six directions", 6]].map(([count, directions]) =>
@@ -147,6 +147,8 @@ function lookupSection() {
   return ["## Query heads or KV heads, at equal bytes?", "`lookup.jsonl`, of a " +
     "[plan](../../../train/compare/QUESTION.md). `matters` is its word.", comparisonTable(runs),
   "Steps to learn: median, least and most of eight seeds.", cellTable(runs),
+  "Beside the plan: one KV head and four at rates tuned at one and three directions, not six.",
+  ownRatesTable(runs),
   "Thousands of questions in each direction until then, medians:", exposureTable(runs),
   "Beside the plan: steps until 95 % of *all* answers are right, and the end.", endTable(runs),
   "Controls. 0.177 and 0.354 are the scales that heads of 32 and of 8 have anyway. Four query " +

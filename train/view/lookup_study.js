@@ -17,6 +17,8 @@ const cellOf = (heads, kv) => kCells.find((cell) => cell.heads === heads && cell
 export const kPrimary = [cellOf(4, 1), cellOf(4, 4), cellOf(1, 1)];
 // Beside the plan: lower rates for four query heads on one KV head, and a KV head of width 8 alone.
 export const kLowRates = [2.5e-4, 1.25e-4], kNarrow = { heads: 4, kv: 1, width: 8 };
+// Beside the plan: one KV head and four, at rates of their own with fewer directions, too.
+export const kOwnRates = [4, 8].map((heads) => [cellOf(heads, 1), cellOf(heads, 4)]);
 const kComparisons = [["G = 1 against 4, at H = 4", cellOf(4, 1), cellOf(4, 4)],
   ["H = 1 against 4, at G = 1", cellOf(1, 1), cellOf(4, 1)]];
 // Questions of a direction in a step of 32 lines, by directions: counted in 51,200 lines.
@@ -45,8 +47,9 @@ export function bestRate(runs, task, cell) {
 }
 
 // Runs of the fresh seeds of a cell, by seed: at the cell's own rate if it has one.
-function fresh(runs, cell, { task = 6, side = kSide, extra = "", cap = kCap, lr } = {}) {
-  lr ??= bestRate(runs, task && 6, cell);
+function fresh(runs, cell, { task = 6, side = kSide, extra = "", cap = kCap, lr,
+  tunedAt = task && 6 } = {}) {
+  lr ??= bestRate(runs, tunedAt, cell);
   return runs.filter((run) => isOf(cell)(run) && kSeeds.includes(run.seed) && run.task === task &&
     run.side === side && run.extra === extra && run.cap === cap && (!lr || run.lr === lr))
     .sort((a, b) => a.seed - b.seed);
@@ -119,6 +122,17 @@ export const cellTable = (runs) => markdown(
       [6, 0].map((task) => bestRate(runs, task, cell) ?? "–").join(", "),
       ...all.map((each) => stepsText(each))]));
 
+// One KV head against four with fewer directions, at rates tuned there.
+export const ownRatesTable = (runs) => markdown(["query heads", "text", "rates",
+  "steps on one KV head", "on four", "later in", "ratio of steps: median"],
+[1, 3].flatMap((task) => kOwnRates.flatMap((pair) => {
+  const about = { task, tunedAt: task }, { later, all, ratio } = compared(runs, ...pair, about);
+  return all ? [[`${pair[0].heads}`, taskText(task),
+    pair.map((cell) => bestRate(runs, task, cell)).join(", "),
+    ...pair.map((cell) => stepsText(fresh(runs, cell, about))), `${later} of ${all}`,
+    numberText(ratio, 2)]] : [];
+})));
+
 // Thousands of questions in each direction until it is learned, and the ratio of six directions to
 // three: medians.
 export const exposureTable = (runs) => markdown(
@@ -168,11 +182,11 @@ export function controlTable(runs) {
   }));
   const low = kLowRates.map((lr) =>
     [cellText(kPrimary[0]), `rate ${lr}`, fresh(runs, kPrimary[0], { lr })]);
-  const long = fresh(runs, one, { cap: 20000 });
   return markdown(
     ["query heads on KV heads", "changed", "steps to learn", "right in the worst direction"],
     [...scales, ...low, [cellText(kNarrow), "a quarter of the bytes", fresh(runs, kNarrow)],
-      [cellText(one), "at most 20,000 steps, of the censored seeds", long], ...boards]
+      ...[one, cellOf(8, 1)].map((cell) =>
+        [cellText(cell), "at most 20,000 steps", fresh(runs, cell, { cap: 20000 })]), ...boards]
       .filter(([, , all]) => all.length).map(([cell, changed, all]) =>
         [cell, changed, stepsText(all), worstText(all)]));
 }
