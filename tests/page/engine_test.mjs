@@ -143,7 +143,7 @@ const tests = {
     assert.match(judge({ mha: [64, five(100)], mqa: [16, five(100)], mfa: [8, five(0)] },
       (learned) => ({ step: learned || 400, loss: 1, answers: 0.5, learned }),
       { baselines: { guesser: 0.1 }, steps: 400 }),
-    /^mqa is enough: 25 % .*, in 100 steps \(.*; mfa does not learn in 400 steps/);
+    /^mqa is enough: 25 % .* at \+0 % steps \(.*; mfa has not learned in 400 steps/);
   },
   "recall has questions, whose answers stand behind their keys"() {
     const engine = load(wasm), { settings } = engine.call({ do: "start",

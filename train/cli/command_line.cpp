@@ -253,7 +253,8 @@ void print_help(const CommandHelp& command, SettingList settings, std::vector<Fl
   std::cout << "\nExamples:\n" << command.examples << (models || rare > 0 ? "\n" : "");
   if (models) std::cout << "headcount help mla explains an attention. ";
   if (std::ranges::any_of(settings, counts))
-    std::cout << "In flags 1k is 1024 and 1M is 1024k; printed counts are decimal.\n";
+    std::cout
+        << "In flags and contexts 1k is 1024, 1M is 1024k; other printed counts are decimal.\n";
   if (rare > 0)
     std::cout << "headcount " << command.name << " --help all lists " << rare << " more flags.\n";
 }

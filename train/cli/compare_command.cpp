@@ -114,7 +114,7 @@ SettingList compare_settings() {
         "right answers, by a sign test over seeds; for texts that mark answers) or steps (to "
         "learn: a run ends at the first evaluation that passes stop-at-loss or stop-at-answers, "
         "by default " +
-            formatted("%g %% right answers)", 100 * kLearned),
+            formatted("%g %% right answers, of lookups 99 %%)", 100 * kLearned),
         kMetrics,
         {"steps if runs stop when they have learned, as on recall; answers if only answers count "
          "in the loss; else loss",

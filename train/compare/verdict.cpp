@@ -61,32 +61,33 @@ struct Numbers {
     if (metric == Metric::steps) return steps_text(variant);
     return text + " points lost (" + seeds_below(variant) + ")";
   }
-  // "in 590 steps (+136 %; 0 of 5 seeds below +25 %)", or what the runs that did not learn got.
+  // "at +136 % steps (by seed; 0 of 5 below +25 %)", or what runs that have not learned got right.
   std::string steps_text(const VariantResult& variant) const {
+    if (learns(variant))
+      return formatted("at %s %% steps (by seed; ",
+                       signed_text(middle_cost(variant, metric), 0).c_str()) +
+             seeds_below(variant) + ")";
     std::vector<double> steps, answers;
     for (const RunResult& run : variant.runs) {
       steps.push_back(static_cast<double>(steps_taken(run)));
       if (const auto share = run.least_answer_accuracy()) answers.push_back(kPercent * *share);
     }
-    const std::string text = formatted("in %.0f steps (", median(steps));
-    if (learns(variant))
-      return text + signed_text(middle_cost(variant, metric), 0) + " %; " + seeds_below(variant) +
-             ")";
     const auto learned = std::ranges::count_if(
         variant.runs, [](const RunResult& run) { return run.learned_at.has_value(); });
     const bool directed = !variant.runs.front().answers_by_direction.empty();
-    return text + formatted("%td of %td seeds do", learned, std::ssize(variant.runs)) +
+    return formatted("in %.0f steps (%td of %td seeds have", median(steps), learned,
+                     std::ssize(variant.runs)) +
            (answers.empty() ? ")"
                             : formatted("; %.0f %% right%s)", median(answers),
                                         directed ? " in the worst direction" : ""));
   }
-  // "4 of 5 seeds below 5.0 points".
+  // "4 of 5 seeds below 5.0 points", or "4 of 5 below +25 %".
   std::string seeds_below(const VariantResult& variant) const {
     const std::vector<double> costs = deciding_costs(variant, reference);
     const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < tolerance; });
-    const bool steps = metric == Metric::steps;
-    return formatted("%td of %td seeds below %s%s %s", below, std::ssize(costs), steps ? "+" : "",
-                     number_text(tolerance, decimals()).c_str(), steps ? "%" : "points");
+    const char* const words =
+        metric == Metric::steps ? "%td of %td below +%s %%" : "%td of %td seeds below %s points";
+    return formatted(words, below, std::ssize(costs), number_text(tolerance, decimals()).c_str());
   }
   std::string limit() const {
     const char* const unit = metric == Metric::loss      ? " nats"
@@ -102,9 +103,9 @@ struct Numbers {
     const bool steps = metric == Metric::steps;
     if (variant.verdict == Verdict::enough)
       return name + " is enough: " + share_text(variant.cache_bytes_per_token, reference) +
-             (steps ? ", " : ", at ") + text;
+             (steps ? " " : ", at ") + text;
     if (steps && !learns(variant))
-      return name + (variant.cost ? " does not learn " : " does not learn: ") + text;
+      return name + (variant.cost ? " has not learned " : " has not learned: ") + text;
     if (steps && variant.verdict == Verdict::not_enough) return name + " learns later, " + text;
     return name + " is " + verdict_word(variant.verdict, metric) + (steps ? ": it learns " : ": ") +
            text;
@@ -390,7 +391,9 @@ std::vector<VerdictItem> verdict_items(const ComparisonResult& result) {
     for (const VariantResult* variant : attentions_with(result, verdict))
       items.push_back({verdict_word(verdict, numbers.metric),
                        variant->label() + ": " + share_text(variant->cache_bytes_per_token, than) +
-                           ", " + (verdict == Verdict::not_learned ? "not " : "") +
+                           (verdict == Verdict::not_learned                       ? ", not "
+                            : numbers.metric == Metric::steps && learns(*variant) ? " "
+                                                                                  : ", ") +
                            numbers.cost(*variant)});
   }
   if (all_are_enough(result)) items.push_back({"", std::string(kCostsNothing)});

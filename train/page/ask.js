@@ -257,8 +257,9 @@ function builtInText() {
   const learned = state.runs.map(({ spec, record }) => `${spec} ${record.learned
     ? `has learned in ${numberText(record.learned)} steps`
     : `has not in ${numberText(record.step)}`}`);
-  return "Models of equal caches were trained on lookups when this page was made: gqa4x8 has four " +
-    "KV heads of 8 numbers, one for each of its query heads; mqax32 has one of 32 for all four. " +
+  return "Models of equal caches and four query heads (the demo's have eight) were trained on " +
+    "lookups when this page was made: gqa4x8 has four KV heads of 8 numbers, one for each query " +
+    "head as mha has; mqax32 has one of 32 for all. " +
     `${listText(learned)}. The question below was chosen because ${worstOf(state.runs).spec} gets ` +
     "it wrong; under each answer stands where its heads look.";
 }

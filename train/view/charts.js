@@ -125,7 +125,8 @@ export const notLearned = (steps) =>
   ({ y: steps, name: `not learned in ${numberText(steps)} steps` });
 
 export function stepsAgainstCache(r) {
-  if (!bySteps(r)) return null;
+  const caches = new Set(r.variants.map((v) => v.kv_cache_bytes_per_token));
+  if (!bySteps(r) || caches.size < 2) return null; // equal caches: no axis
   const late = [], never = [], level = notLearned(r.steps);
   const series = seriesOf(r, (v) => {
     // A run that did not learn has taken all the steps that it had.
@@ -171,7 +172,7 @@ function learningCurves(r) {
   if (answers && learned > 0) levels.push({ y: learned, name: `learned ${learned} %` });
   return made({ kind: "lines", marks: 1, series, levels,
     title: answers ? "Right answers while learning" : "Validation loss while learning",
-    caption: `${thinned(series)}${bySteps(r) ? " A line ends with its longest run."
+    caption: `${thinned(series)}${bySteps(r) ? " Runs that have learned keep their last value."
       : ""}${sentence}${answers && learned > 0
       ? ` The upper dashed line is where a run has learned, at ${learned}\u00a0%${
         r.data === "lookup" ? " in its worst direction, below the mean that is drawn" : ""}.` : ""}`,
@@ -217,8 +218,8 @@ function baselineOf(r) {
     Number.isFinite(share));
   if (!all.length) return { levels: [], sentence: "" };
   const best = 100 * Math.max(...all.map(([, share]) => share));
-  return { levels: [{ y: best, name: `without a lookup ${numberText(best, 1)} %` }],
-    sentence: ` Right without a lookup: ${all.map(([name, share]) =>
+  return { levels: [{ y: best, name: `without the question ${numberText(best, 1)} %` }],
+    sentence: ` Right without reading the question: ${all.map(([name, share]) =>
       `${kBaselines[name] ?? name} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
 }
 // With room for the name of a level near 100 %.
@@ -274,7 +275,7 @@ function trainingLoss(r) {
   });
   return made({ kind: "lines", series, title: "Training loss",
     caption: thinned(series) + leftOut(first) +
-      (bySteps(r) ? " A line ends with its shortest run." : ""), xTitle: "step", yTitle: `loss, ${unitOf(r)}`,
+      (bySteps(r) ? " Lines are drawn as long as all runs train." : ""), xTitle: "step", yTitle: `loss, ${unitOf(r)}`,
     y: lossAxis(series) });
 }
 

@@ -106,7 +106,8 @@ std::string section(const ReportPart& part, bool alone) {
   if (!part.about.empty()) out += element("p", part.about);
   out += "<div class=\"columns beside\">\n";
   if (!part.verdicts.empty()) {
-    out += "<div class=\"verdict\"><strong>Verdict:</strong> ";
+    out += "<div class=\"verdict\"><strong>Verdict, against " + escaped(part.reference) +
+           ":</strong> ";
     for (const VerdictItem& item : part.items)
       out += "<p>" + (item.word.empty() ? "" : "<b>" + escaped(item.word) + "</b> ") +
              sentence(item.text) + "</p>\n";
@@ -145,6 +146,7 @@ ReportPart comparison_part(const ComparisonResult& result, bool can_try) {
                names_or_count(specs, "attention") + " compared";
   part.about = caches_sentence(result);
   part.verdicts = verdict_clauses(result);
+  part.reference = reference(result).spec;
   part.items = verdict_items(result);
   if (const BuiltInCorpus* const text = find_built_in(result.data))
     part.asked = "What was asked: " + std::string(text->about) + ".";

@@ -26,6 +26,7 @@ struct ReportPart {
   std::string title;                  ///< "Attention compared: mha and mqa"
   std::string about;                  ///< what the attentions cache; may be empty
   std::vector<std::string> verdicts;  ///< see verdict_clauses; none for training runs
+  std::string reference;              ///< what the verdicts compare with
   std::vector<VerdictItem> items;     ///< the same as a list, if anything is decided
   std::string asked;                  ///< what the text asks of the models; empty: nothing to say
   std::vector<std::pair<std::string, std::string>> words;  ///< attentions, verdicts

@@ -173,12 +173,12 @@ function exampleOf(r) {
   const answer = characters[at < 0 ? question : at];
   const board = boardOf(r);
   return `<div class="seen">${board ? smallBoard(board.pieces, board.letter, () => "") : ""
-  }<pre class="example">${shown(line)}<b>${shown([answer])}</b></pre></div>\n` +
+  }<pre class="example">${shown(line)}<b>${at < 0 ? shown([answer]) : "?"}</b></pre></div>\n` +
     element("p", board ? `An example: the five pieces as a board and as text; ${board.letter} asks ` +
       "for the piece on the dotted line, and the underlined digit, its value, is the right answer."
       : at < 0 ? "An example: the underlined character is the right answer."
-      : `An example: ${shown([characters[question - 1]])} stands again, and the underlined ` +
-        "character, its value, is the right answer.");
+      : `An example: ${shown([characters[question - 1]])} stands again, and its value, ${
+        shown([answer])}, is the right answer at the question mark.`);
 }
 
 // Words of the tables, beside those of attentions and verdicts.

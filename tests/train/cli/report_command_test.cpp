@@ -94,12 +94,13 @@ TEST_F(ReportCommand, JudgesKeptResultsAgainAndShowsThemBesideRuns) {
   expect_parts(text(files + " a --out beside"),
                {"verdict: mqa is enough: 25 % of mha's KV cache, at",
                 "\nverdict: enough too: gta2 and gqa2\n"});
-  expect_parts(folder_->contents("beside/report.html"),
-               {"<h2>Training run: a</h2>", "<h2>mqar: 13 attentions compared</h2>",
-                "<strong>Verdict:</strong> <p><b>enough</b> mqa: 25&nbsp;% of mha's KV cache",
-                "What was asked: a line is pairs of a key and its value",
-                "<dt>verdict</dt>\n<dd>Enough: shown, seed by seed, to be behind",
-                "<th scope=\"row\">mqa</th><td>262</td>"});
+  expect_parts(
+      folder_->contents("beside/report.html"),
+      {"<h2>Training run: a</h2>", "<h2>mqar: 13 attentions compared</h2>",
+       "<strong>Verdict, against mha:</strong> <p><b>enough</b> mqa: 25&nbsp;% of mha's KV cache",
+       "What was asked: a line is pairs of a key and its value",
+       "<dt>verdict</dt>\n<dd>Enough: shown, seed by seed, to take",
+       "<th scope=\"row\">mqa</th><td>262</td>"});
   expect_parts(text(kept + "mqar_bytes.json --format csv"), {"spec,", "\nmqa,"});
   expect_refusal(kUsage, kept + "mqar_bytes.json a --format csv",
                  {"--format csv prints one comparison, or runs"});

@@ -162,13 +162,13 @@ TEST(VerdictText, OfAnswersCountsSeedsBelowTheToleranceAndRunsThatDivergedAsLost
 
 TEST(VerdictText, OfStepsCountsSeedsAlsoWhereRunsDoNotLearn) {
   EXPECT_EQ(text_after(compared_by_steps(), [](ComparisonResult&) {}),
-            "mqa is enough: 25 % of mha's KV cache, in 100 steps (+0 %; 5 of 5 seeds below +25 "
-            "%); mhax4 learns later, in 300 steps (+200 %; 0 of 5 seeds below +25 %); delta "
-            "does not learn in 400 steps (1 of 5 seeds do; 40 % right); gqa2 is undecided: "
-            "it learns in 100 steps (+0 %; 4 of 5 seeds below +25 %)");
+            "mqa is enough: 25 % of mha's KV cache at +0 % steps (by seed; 5 of 5 below +25 %); "
+            "mhax4 learns later, at +200 % steps (by seed; 0 of 5 below +25 %); delta has not "
+            "learned in 400 steps (1 of 5 seeds have; 40 % right); gqa2 is undecided: it learns at "
+            "+0 % steps (by seed; 4 of 5 below +25 %)");
   expect_parts(text_after(compared_by_steps(),
                           [](ComparisonResult& r) { r.variants[1].cache_bytes_per_token = 1024; }),
-               {"mqa is enough: equal KV cache, in 100 steps ("});
+               {"mqa is enough: equal KV cache at +0 % steps ("});
   expect_parts(
       text_after(compared_by_steps(), [](ComparisonResult& r) { r.question.reference = "delta"; }),
       {"delta, the reference, does not learn in 400 steps on 4 of 5 seeds; train longer"});
@@ -184,9 +184,9 @@ TEST(VerdictItems, BeginWithTheirWords) {
   for (const VerdictItem& item : steps) words.push_back(item.word);
   EXPECT_EQ(words, (std::vector<std::string>{"enough", "later", "not learned", "undecided"}));
   EXPECT_EQ(steps[0].text,
-            "mqa: 25 % of mha's KV cache, in 100 steps (+0 %; 5 of 5 seeds below +25 %)");
+            "mqa: 25 % of mha's KV cache at +0 % steps (by seed; 5 of 5 below +25 %)");
   EXPECT_EQ(steps[2].text,
-            "delta: 1.6 % of mha's KV cache, not in 400 steps (1 of 5 seeds do; 40 % right)");
+            "delta: 1.6 % of mha's KV cache, not in 400 steps (1 of 5 seeds have; 40 % right)");
   ComparisonResult none = decided_comparison();
   none.question.tolerance = 0.1;
   EXPECT_EQ(verdict_items(summarized(none)).back().word, "");

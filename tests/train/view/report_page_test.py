@@ -31,7 +31,7 @@ const shown = all('.part > .beside > *'), [first] = shown;
 if (width >= 1100)
   expect(shown.some(e => box(e).left >= box(first).right), 'nothing stands in the right half');
 if (all('.verdict').length) {
-  expect(/^Verdict: \\S/.test(shown.shift().textContent), 'no verdict comes first');
+  expect(/^Verdict, against .+: \\S/.test(shown.shift().textContent), 'no verdict comes first');
   const [{results}] = JSON.parse(document.getElementById('data').textContent);
   if (shown[0].matches('.asked')) {
     const asks = results.passage.answers.includes(results.passage.question);
