@@ -62,7 +62,7 @@ mqax8:heads=4,gqa4x8:heads=16,gqa2x8:heads=16,mqax8:heads=16" ;;
   states_lookup) flags="--data lookup --heads 4 --steps 3000 --seeds 5 --sweep lr=1e-3,2e-3
     --reference gqa4x8
     --attention gqa4x8,mqax32,ssd:head-dim=16:state-dim=16,lightningx16,deltax16,kdax16" ;;
-  states_text) flags="$small --sweep lr=1e-3,2e-3 --attention $states" ;;
+  states_text) flags="$small --sweep lr=1e-2,2e-2 --attention $states" ;;
   lookup) exec node "${0%/*}/lookup_study.mjs" "$folder" ;;
   headers | dictionary)
     # Pieces in the order of the hashes of their names: any part of the text is like the others.
