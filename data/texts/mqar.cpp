@@ -200,7 +200,7 @@ nlohmann::json recall_defaults() {
 
 constexpr std::string_view kAboutRecall =
     "a line is pairs of a key and its value, then keys again in another order, each of which asks "
-    "for its value; the character printed after such a key is random, so no answer can be copied";
+    "for its value; after such a key stands a random character, so earlier answers give no hint";
 
 }  // namespace
 

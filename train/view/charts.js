@@ -174,8 +174,8 @@ function learningCurves(r) {
     title: answers ? "Right answers while learning" : "Validation loss while learning",
     caption: `${thinned(series)}${bySteps(r) ? " Runs that have learned keep their last value."
       : ""}${sentence}${answers && learned > 0
-      ? ` The upper dashed line is where a run has learned, at ${learned}\u00a0%${
-        r.data === "lookup" ? " in its worst direction, below the mean that is drawn" : ""}.` : ""}`,
+      ? ` A run has learned at ${learned}\u00a0%${r.data === "lookup"
+        ? " in its worst direction; lines are means of all directions" : ""}.` : ""}`,
     xTitle: "step", x: { from: 0 },
     ...(answers ? answersAxis : { yTitle: `loss, ${unitOf(r)}`, y: { from: 0 } }) });
 }

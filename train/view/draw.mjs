@@ -111,6 +111,8 @@ const kStudies = [
   ...[["one direction", 1], ["six directions", 6]].map(([count, directions]) =>
     [`states_lookup${directions}`, `How soon do states learn lookups in ${count}?`,
       [stepsTable, sweepTable]]),
+  ["states_text", "What do states lose on a text?", [lossTable, sweepTable],
+    "KDA, delta and `ssd` are ahead of attention, lightning is behind (0.11 M parameters)."],
   ["recall_bytes", "How soon is recall of eight pairs learned, at the best of three rates?",
     [stepsTable, sweepTable],
     "One head and four after 420 steps, latents and narrow heads after 1140 and more."],

@@ -187,6 +187,9 @@ const kWords = (r) => [
     `${numberText(r.context)} tokens, divided by its tokens`],
   ["seed", "number from which weights and batches of a run are drawn: runs with the same seed " +
     "read the same text in the same order"],
+  ["canonA", r.variants.some((v) => v.cache?.flat().some(({ name }) => name === "canonA")) &&
+    "last inputs of a short convolution before attention, which a cache keeps, too; their bytes do " +
+    "not grow with the text"],
   ["H, G, d", `query heads, ${r.config.heads} unless a word says otherwise; KV heads; and the ` +
     "numbers of a head"],
   ["nats", "unit of the loss: 0 is certainty, a guess among n characters has ln n"],
