@@ -218,7 +218,7 @@ function baselineOf(r) {
     Number.isFinite(share));
   if (!all.length) return { levels: [], sentence: "" };
   const best = 100 * Math.max(...all.map(([, share]) => share));
-  return { levels: [{ y: best, name: `without the question ${numberText(best, 1)} %` }],
+  return { levels: [{ y: best, name: `best guess ${numberText(best, 1)} %` }],
     sentence: ` Right without reading the question: ${all.map(([name, share]) =>
       `${kBaselines[name] ?? name} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
 }

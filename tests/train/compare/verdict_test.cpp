@@ -251,8 +251,10 @@ TEST(ComparisonTable, OfAWidthHasWhatANewcomerReadsInLinesThatFit) {
   steps.variants[2] = learning("mqax32:qk-norm=on", 256, {0, 0, 0, 0, 0});
   const std::string mixed = comparison_table(summarized(steps), Format::text, 80);
   std::erase_if(steps.variants, [](const VariantResult& v) { return v.spec == "delta"; });
+  steps.data = "texts/lookup.txt";
   steps = summarized(steps);
   const std::string table = comparison_table(steps, Format::text, 80);
+  EXPECT_TRUE(table.starts_with("lookup.txt  ")) << table;
   for (const std::string& text : {mixed, table})
     for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 80u) << line;
   expect_parts(mixed, {"left out, see --wide: % more than mha with the same seed"});
