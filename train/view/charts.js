@@ -275,8 +275,8 @@ function trainingLoss(r) {
   });
   return made({ kind: "lines", series, title: "Training loss",
     caption: thinned(series) + leftOut(first) +
-      (bySteps(r) ? " Lines are drawn as long as all runs train." : ""), xTitle: "step", yTitle: `loss, ${unitOf(r)}`,
-    y: lossAxis(series) });
+      (bySteps(r) ? " Lines are drawn as long as all runs train." : ""),
+    xTitle: "step", yTitle: `loss, ${unitOf(r)}`, y: lossAxis(series) });
 }
 
 // Loss of every attention minus the reference's by position, paired by seed.

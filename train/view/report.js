@@ -51,8 +51,8 @@ function lossSection({ passage }, readers, r) {
     "character, the more nats the model loses on it." +
     (!asked ? "" : placeOfValue(r) < 0
       ? " Underlined characters are answers: only earlier text determines them."
-      : " Underlined characters stand where an answer is asked for; the text has random ones there, " +
-        "the last of which is shown as ?.") +
+      : " Underlined characters stand where an answer is asked for; the text has random ones " +
+        "there, the last of which is shown as ?.") +
     (only ? " The loss counts answers only." : "")) +
     `${key(kLossShades, "nats", 1)}<div class="readings">\n${figures.join("")}</div>\n`);
 }
@@ -188,8 +188,8 @@ const kWords = (r) => [
   ["seed", "number from which weights and batches of a run are drawn: runs with the same seed " +
     "read the same text in the same order"],
   ["canonA", r.variants.some((v) => v.cache?.flat().some(({ name }) => name === "canonA")) &&
-    "last inputs of a short convolution before attention, which a cache keeps, too; their bytes do " +
-    "not grow with the text"],
+    "last inputs of a short convolution before attention, which a cache keeps, too; their bytes " +
+    "do not grow with the text"],
   ["H, G, d", `query heads, ${r.config.heads} unless a word says otherwise; KV heads; and the ` +
     "numbers of a head"],
   ["nats", "unit of the loss: 0 is certainty, a guess among n characters has ln n"],

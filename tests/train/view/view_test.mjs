@@ -279,7 +279,8 @@ for (let i = 0; i < 200; ++i) {
   const parts = comparisonParts(r);
   includes(parts.asked, ">SoMbS<b>?</b><", "its value, o, is");
   includes(parts.words, "<dt>KV B/token at 32</dt>");
-  includes(parts.below, '<i class="d q" title="asked for">?</i>', "layer 1, head 1: 90\u00a0% on o, 4\u00a0characters back",
+  includes(parts.below, '<i class="d q" title="asked for">?</i>',
+    "layer 1, head 1: 90\u00a0% on o, 4\u00a0characters back",
     "The right answer is o. Of mha, layer 1, head 1 looks most at it, with 90\u00a0% of its weight.");
 }
 
@@ -471,8 +472,8 @@ for (const [i, scheme] of schemesOf("plot").entries()) {
   includes(equal, ">learned 99 %<"); // a name beside its line
   const lookups = kept("states_lookup6"), { beside } = comparisonParts(lookups);
   assert.match(tables.stepsTable(lookups, ["mqax32"]), /\| not in 3000 \| - \| not learned \|/);
-  includes(beside, "No seed of mqax32 and ssd:head-dim=16:state-dim=16 learned in 3,000 steps. Not " +
-    "all seeds of kdax16 did.",
+  includes(beside, "No seed of mqax32 and ssd:head-dim=16:state-dim=16 learned in 3,000 steps. " +
+    "Not all seeds of kdax16 did.",
   "<title>mqax32: not learned in 3,000 steps, 256\u00a0B a token</title>");
   assert.equal(beside.match(/class="level" d="M\S+ ([\d.]+)/)[1], // its mark lies on the line
     beside.match(/class="mark c1" transform="translate\(\S+ (\S+)\)/)[1]);
