@@ -2,7 +2,7 @@
 import { Board } from "./board.js";
 import { scaleOfPlans } from "./caches.js";
 import { button, byId, h, oneAtATime, on, say, setText, Views } from "./dom.js";
-import { listText, mean, numberText, plural, shownCharacter } from "../view/format.js";
+import { listText, mean, numberText, percentText, plural, shownCharacter } from "../view/format.js";
 import { askedPiece, lookupAnswer, piecesIn } from "../view/lookups.js";
 import { Look } from "./look.js";
 import { Sliders } from "./controls.js";
@@ -256,7 +256,8 @@ async function prepare() {
 function builtInText() {
   const learned = state.runs.map(({ spec, record }) => `${spec} ${record.learned
     ? `has learned in ${numberText(record.learned)} steps`
-    : `has not in ${numberText(record.step)}`}`);
+    : `has not in ${numberText(record.step)} (it has ${
+      percentText(record.checks.at(-1).answers, 0)} right)`}`);
   return "Models of equal caches and four query heads (the demo's have eight) were trained on " +
     "lookups when this page was made: gqa4x8 has four KV heads of 8 numbers, one for each query " +
     "head as mha has; mqax32 has one of 32 for all. " +

@@ -301,20 +301,24 @@ function lossByPosition(r) {
     yTitle: `loss minus ${than.spec}, ${unitOf(r)}` });
 }
 
+const kLeastAsked = 20; // questions of a run: the share of fewer is noise
+
 function answersAgainstDistance(r) {
-  const series = seriesOf(r, (v) => overSeeds(v.runs.flatMap((run) => run.answers_by_distance ?? [])
-    .map(({ from, asked, right }) => [from, 100 * right / asked]), (from, share) =>
+  const isAsked = ({ asked }) => asked >= kLeastAsked;
+  const series = seriesOf(r, (v) => overSeeds(v.runs.flatMap((run) =>
+    (run.answers_by_distance ?? []).filter(isAsked)).map(({ from, asked, right }) => [from, 100 * right / asked]), (from, share) =>
     `${v.spec}, ${numberText(from)} to ${numberText(2 * from - 1)} characters back: ` +
       `${numberText(share, 1)} % right`).sort((a, b) => a.x - b.x));
   const asked = new Map((r.variants.flatMap((v) => v.runs)
-    .find((run) => run.answers_by_distance)?.answers_by_distance ?? []).map((at) =>
-    [at.from, at.asked]));
+    .find((run) => run.answers_by_distance)?.answers_by_distance ?? []).filter(isAsked)
+    .map((at) => [at.from, at.asked]));
   const counts = [...asked].map(([from, count]) => `${numberText(count)} at ${numberText(from)}`);
   const { levels, sentence } = baselineOf(r);
   return made({ kind: "lines", series, levels,
     title: "Right answers against distance",
     caption: "Share of right answers by the distance back to where the answer was told. A point " +
-      `stands for distances up to the next point. Questions of a run: ${listText(counts)}. ` +
+      `stands for distances up to the next point. Questions of a run: ${listText(counts)}, ` +
+      `where they are ${kLeastAsked} or more. ` +
       `${thinned(series)}${sentence}`, x: doubling,
     xTitle: "distance back to where the answer was told, characters", ...answersAxis });
 }

@@ -110,7 +110,7 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   const far = chartsOf({ ...kept("recall"), variants: [{ spec: "mha", runs: [{ val_loss: 1,
     answers_by_distance: [{ from: 2, asked: 4, right: 3 }, { from: 4, asked: 90, right: 9 }] }] }] })
     .find(({ title }) => title === "Right answers against distance");
-  includes(far.caption, "Questions of a run: 4 at 2 and 90 at 4.");
+  includes(far.caption, "Questions of a run: 90 at 4, where they are 20 or more.");
   const steps = chartsOf(kept("recall")).find(({ title }) => title.includes("compared with"));
   assert.equal(count(steps.svg, /class="dot/g), 20); // of answers and steps, a dot for each seed
 }
