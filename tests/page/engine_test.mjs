@@ -130,7 +130,7 @@ const tests = {
       ({ step: 9, loss: value, answers: value, diverged: value === null }),
     { baselines: { guesser: 0.25 } });
     assert.match(byAnswers({ mha, mqa: [128, [0.9, 0.9, 0.9, 0.9, null]], mfa: [64, five(null)] }),
-      /; mfa is not enough: 5 runs diverged, .*; mqa is undecided: .*\(4 of 5 .*, 1 run diverged$/);
+      /; mqa is undecided: .*\(4 of 5 .*, 1 run diverged; mfa is not enough: 5 runs diverged, .*$/);
     assert.match(byAnswers({ mha: [512, five(0.28)], mqa: mha }), /^nothing can be decided: /);
     const byLoss = (...more) =>
       judge({ mha: [512, five(1)], mqa: [128, more] }, (loss) => ({ loss }));
