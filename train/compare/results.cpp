@@ -203,6 +203,10 @@ bool has_all(Format format, std::size_t width) { return format != Format::text |
 
 }  // namespace
 
+std::string text_name(const ComparisonResult& result) {
+  return result.data.substr(result.data.rfind('/') + 1);
+}
+
 std::string caches_sentence(const ComparisonResult& result) {
   constexpr std::size_t kMostTold = 6;
   if (result.variants.size() > kMostTold) return "";
@@ -232,9 +236,7 @@ std::string results_table(const ComparisonResult& result, Format format, std::si
   if (format == Format::csv) return csv_table(comparison_columns(result), result.variants);
   const bool all = has_all(format, width);
   std::vector<Column<VariantResult>> columns = shown_columns(result, all);
-  if (!all)
-    columns.front().heading =
-        result.data.substr(result.data.rfind('/') + 1) + "\n" + columns.front().heading;
+  if (!all) columns.front().heading = text_name(result) + "\n" + columns.front().heading;
   std::string text = text_table(columns, result.variants, format, all ? 0 : width, {"cost_median"});
   if (format == Format::markdown) text += '\n';
   const auto add = [&](const std::string& line) { text += wrapped(line, all ? 0 : width) + '\n'; };

@@ -26,6 +26,8 @@ void summarize(ComparisonResult& result);
 /// failed at values which the sweep did not choose.
 std::vector<std::string> notes(const ComparisonResult& result);
 
+/// Name of the compared text: "recall", or a file without its folders.
+std::string text_name(const ComparisonResult& result);
 /// What up to six attentions cache, those alike together: "Of each token, a layer of mha caches
 /// 4 keys and 4 values of 16 numbers; one of mqa caches 1 key and 1 value of 16 numbers." Empty for
 /// more, and where layers of one attention differ.

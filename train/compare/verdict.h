@@ -80,9 +80,9 @@ std::string sensitivity(const ComparisonResult& result);
 /// What the words of verdicts mean, sentences for help and reports; README.md quotes them.
 inline constexpr std::string_view kVerdictMeaning =
     "Enough: shown, seed by seed, to take at most 25 % more steps than the reference (where "
-    "answers "
-    "or losses are compared, to lose at most 5 points or 1 %). Later, or not enough: shown to take "
-    "or lose more. Not learned: most seeds had not at the end. Undecided: neither is shown.";
+    "answers or losses are compared, to lose at most 5 points or 1 %). Later, or not enough: "
+    "shown to take or lose more. Not learned: most seeds had not at the end. Undecided: neither is "
+    "shown.";
 
 /// Word for a verdict: "enough", "undecided", "not enough" or, of steps to learn, "later" or "not
 /// learned".

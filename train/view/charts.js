@@ -306,7 +306,8 @@ const kLeastAsked = 20; // questions of a run: the share of fewer is noise
 function answersAgainstDistance(r) {
   const isAsked = ({ asked }) => asked >= kLeastAsked;
   const series = seriesOf(r, (v) => overSeeds(v.runs.flatMap((run) =>
-    (run.answers_by_distance ?? []).filter(isAsked)).map(({ from, asked, right }) => [from, 100 * right / asked]), (from, share) =>
+    (run.answers_by_distance ?? []).filter(isAsked))
+    .map(({ from, asked, right }) => [from, 100 * right / asked]), (from, share) =>
     `${v.spec}, ${numberText(from)} to ${numberText(2 * from - 1)} characters back: ` +
       `${numberText(share, 1)} % right`).sort((a, b) => a.x - b.x));
   const asked = new Map((r.variants.flatMap((v) => v.runs)

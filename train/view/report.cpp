@@ -142,8 +142,7 @@ ReportPart comparison_part(const ComparisonResult& result, bool can_try) {
   std::vector<std::string> specs;
   for (const VariantResult& variant : result.variants) specs.push_back(variant.spec);
   ReportPart part;
-  part.title = result.data.substr(result.data.rfind('/') + 1) + ": " +
-               names_or_count(specs, "attention") + " compared";
+  part.title = text_name(result) + ": " + names_or_count(specs, "attention") + " compared";
   part.about = caches_sentence(result);
   part.verdicts = verdict_clauses(result);
   part.reference = reference(result).spec;

@@ -173,7 +173,7 @@ function exampleOf(r) {
   const answer = characters[at < 0 ? question : at];
   const board = boardOf(r);
   return `<div class="seen">${board ? smallBoard(board.pieces, board.letter, () => "") : ""
-  }<pre class="example">${shown(line)}<b>${at < 0 ? shown([answer]) : "?"}</b></pre></div>\n` +
+  }<pre class="example">${shown(line)}<b>${shown([characters[question]])}</b></pre></div>\n` +
     element("p", board ? `An example: the five pieces as a board and as text; ${board.letter} asks ` +
       "for the piece on the dotted line, and the underlined digit, its value, is the right answer."
       : at < 0 ? "An example: the underlined character is the right answer."
