@@ -80,17 +80,23 @@ export function signTest(count, all) {
   return sum;
 }
 
-// Ratios of the steps of the first cell to those of the second, seed by seed; a pair of which both
-// are censored has the ratio 1.
+// Ratios of the steps of the first cell to those of the second, seed by seed, from the least. That
+// of a censored run is a bound; of two it is 1.
 function compared(runs, first, second, text) {
   const others = fresh(runs, second, text);
   const ratios = fresh(runs, first, text).flatMap((run) => {
     const other = others.find(({ seed }) => seed === run.seed);
-    return other ? [stepsOf(run) / stepsOf(other)] : [];
-  });
-  const later = ratios.filter((ratio) => ratio > 1).length, all = ratios.length;
-  return { ratios, later, all, p: signTest(later, all), ratio: medianOf(ratios) };
+    return other ? [{ value: stepsOf(run) / stepsOf(other),
+      bound: (run.learned === null) - (other.learned === null) }] : [];
+  }).sort((a, b) => a.value - b.value);
+  const later = ratios.filter(({ value }) => value > 1).length, all = ratios.length;
+  const middle = ratios.slice(Math.ceil(all / 2) - 1, Math.floor(all / 2) + 1);
+  return { ratios, later, all, p: signTest(later, all),
+    ratio: { value: medianOf(ratios.map(({ value }) => value)),
+      bound: middle.find(({ bound }) => bound)?.bound } };
 }
+const ratioText = ({ value, bound }) =>
+  (bound > 0 ? "> " : bound < 0 ? "< " : "") + numberText(value, 2);
 
 // The primary comparisons, corrected by Holm, and the same ones at other texts and scales.
 export function comparisonTable(runs) {
@@ -105,9 +111,8 @@ export function comparisonTable(runs) {
       const passes = least <= 0.05 / 2 && p <= (p === least ? 0.05 / 2 : 0.05);
       return [name, taskText(task) + which + (extra && `\`${extra}\``),
         `${later} of ${pairs}${whole ? "" : ", incomplete"}`, whole ? numberText(p, 3) : "",
-        `${numberText(ratio, 2)} (${numberText(Math.min(...ratios), 2)} to ${
-          numberText(Math.max(...ratios), 2)})`,
-        !whole ? "" : passes && ratio >= 1.25 ? "matters" : "not shown"];
+        `${ratioText(ratio)} (${ratioText(ratios[0])} to ${ratioText(ratios.at(-1))})`,
+        !whole ? "" : passes && ratio.value >= 1.25 ? "matters" : "not shown"];
     });
   });
   return markdown(["comparison", "text", "later in", "p", "ratio of steps: median", "verdict"],
@@ -130,7 +135,7 @@ export const ownRatesTable = (runs) => markdown(["query heads", "text", "rates",
   return all ? [[`${pair[0].heads}`, taskText(task),
     pair.map((cell) => bestRate(runs, task, cell)).join(", "),
     ...pair.map((cell) => stepsText(fresh(runs, cell, about))), `${later} of ${all}`,
-    numberText(ratio, 2)]] : [];
+    ratioText(ratio)]] : [];
 })));
 
 // Thousands of questions in each direction until it is learned, and the ratio of six directions to

@@ -100,16 +100,22 @@ export function stepsTable(r, specs) {
       (cost) => signedText(cost, 0), "more", "-"), verdictWord(v)])]));
 }
 
-const lossAt = (run, from) => run.loss_by_position.find((part) => part.from === from).loss;
+// Losses that `of(run)` gives, under headings: those of the reference, and what others lose more.
+const lossesTable = (r, headings, of) => markdown(["attention", ...headings], r.variants.map((v) =>
+  [code(v.spec), ...headings.map((_, i) => isReference(r, v)
+    ? estimateText(estimate(v.runs.map((run) => of(run)[i])), numberText)
+    : estimateText(estimate(paired(v, variant(r, r.verdict.reference), (run) => of(run)[i]))))]));
 
-// By position in the context: the loss of the reference, and what the others lose more.
-export function positionTable(r, specs) {
-  const than = variant(r, r.verdict.reference);
-  const starts = than.runs[0].loss_by_position.map(({ from }) => from);
-  return markdown(["attention", ...starts.map((from) => `from token ${from}`)],
-    variantsOf(r, specs).map((v) => [code(v.spec), ...starts.map((from) => isReference(r, v)
-      ? estimateText(estimate(v.runs.map((run) => lossAt(run, from))), numberText)
-      : estimateText(estimate(paired(v, than, (run) => lossAt(run, from)))))]));
+// By position in the context.
+export const positionTable = (r) => lossesTable(r,
+  r.variants[0].runs[0].loss_by_position.map(({ from }) => `from token ${from}`),
+  (run) => run.loss_by_position.map(({ loss }) => loss));
+
+// After each quarter of the steps.
+export function courseTable(r) {
+  const quarters = [1, 2, 3, 4].map((n) => n * r.steps / 4);
+  return lossesTable(r, quarters.map((step) => `after ${step}`), ({ evaluations }) =>
+    quarters.map((quarter) => evaluations.find(({ step }) => step === quarter).loss));
 }
 
 // Losses on held-out text, or steps to learn, at each value of a sweep; * marks the value taken.

@@ -195,8 +195,8 @@ for (const file of readdirSync(new URL(kKept, folder)).filter((name) => name.end
   assert.deepEqual(rows(study.comparisonTable(runs(8))), [
     "| G = 1 against 4, at H = 4 | 6 directions, primary | 7 of 8 | 0.035 | 2.00 (1.00 to 2.00) " +
       "| not shown |", // one equal pair, and by Holm 0.025 is wanted of the first
-    "| H = 1 against 4, at G = 1 | 6 directions, primary | 4 of 8 | 0.637 | 3.50 (1.00 to 12.00) " +
-      "| not shown |"]);
+    "| H = 1 against 4, at G = 1 | 6 directions, primary | 4 of 8 | 0.637 | > 3.50 (1.00 to > " +
+      "12.00) | not shown |"]);
   const better = runs(8).map((each) => each.heads === 1 ? { ...each, learned: null } : each);
   assert.deepEqual(rows(study.comparisonTable(better)).map((row) => row.split(" | ").at(-1)),
     ["matters |", "matters |"]);
@@ -245,6 +245,15 @@ assert.deepEqual(Object.values(estimate([1, 2, 3])).map(rounded), [2, 2.4841]);
     rounded(Math.sqrt(0.5) * studentT(0.05, 6) / studentT(0.05, 3)));
   assert.equal(each, halves([...pair, { ...control, spec: "c" }],
     { verdict: { controls: ["c"] } }).each);
+}
+
+// A course of losses: the reference's after each quarter, and what others lose more.
+{
+  const run = (by) =>
+    [{ seed: 1, evaluations: [2, 4, 6, 8].map((step) => ({ step, loss: by / step })) }];
+  assert.match(tables.courseTable({ steps: 8, verdict: { reference: "mha" }, variants: [
+    { spec: "mha", runs: run(2) }, { spec: "mqa", runs: run(3) }] }),
+  /after 6 \|.*\n\|.*\n.*1\.0000 \| 0\.5000 \|.*\n.*`mqa` \| \+0\.5000 \| \+0\.2500 \|/);
 }
 
 // Axes: places grow with values, and ticks lie where their values do.
