@@ -80,23 +80,25 @@ export function signTest(count, all) {
   return sum;
 }
 
-// Ratios of the steps of the first cell to those of the second, seed by seed, from the least. That
-// of a censored run is a bound; of two it is 1.
+// Ratios of the steps of the first cell to those of the second, seed by seed: median, least, most.
+// That of a censored run is a bound, of two it is 1. A figure that bounds may move is one, too.
 function compared(runs, first, second, text) {
   const others = fresh(runs, second, text);
   const ratios = fresh(runs, first, text).flatMap((run) => {
     const other = others.find(({ seed }) => seed === run.seed);
-    return other ? [{ value: stepsOf(run) / stepsOf(other),
+    return other ? [{ ratio: stepsOf(run) / stepsOf(other),
       bound: (run.learned === null) - (other.learned === null) }] : [];
-  }).sort((a, b) => a.value - b.value);
-  const later = ratios.filter(({ value }) => value > 1).length, all = ratios.length;
-  const middle = ratios.slice(Math.ceil(all / 2) - 1, Math.floor(all / 2) + 1);
-  return { ratios, later, all, p: signTest(later, all),
-    ratio: { value: medianOf(ratios.map(({ value }) => value)),
-      bound: middle.find(({ bound }) => bound)?.bound } };
+  });
+  const later = ratios.filter(({ ratio }) => ratio > 1).length, all = ratios.length;
+  const values = ratios.map(({ ratio }) => ratio).sort((a, b) => a - b), half = all / 2;
+  const mayBe = (way, limit) => ratios.some(({ ratio, bound }) =>
+    bound === way && way * (limit - ratio) >= 0);
+  const figure = (low, high) => (mayBe(1, high) ? "> " : mayBe(-1, low) ? "< " : "") +
+    numberText((low + high) / 2, 2);
+  const texts = [[Math.ceil(half) - 1, Math.floor(half)], [0, 0], [all - 1, all - 1]]
+    .map((places) => figure(...places.map((place) => values[place])));
+  return { later, all, p: signTest(later, all), median: medianOf(values), texts };
 }
-const ratioText = ({ value, bound }) =>
-  (bound > 0 ? "> " : bound < 0 ? "< " : "") + numberText(value, 2);
 
 // The primary comparisons, corrected by Holm, and the same ones at other texts and scales.
 export function comparisonTable(runs) {
@@ -106,13 +108,13 @@ export function comparisonTable(runs) {
     const all = kComparisons.map(([name, ...cells]) =>
       ({ name, ...compared(runs, ...cells, { task, extra }) })).filter(({ all: pairs }) => pairs);
     const least = Math.min(...all.map(({ p }) => p));
-    return all.map(({ name, later, all: pairs, p, ratio, ratios }) => {
+    return all.map(({ name, later, all: pairs, p, median, texts }) => {
       const whole = pairs === kSeeds.length;
       const passes = least <= 0.05 / 2 && p <= (p === least ? 0.05 / 2 : 0.05);
       return [name, taskText(task) + which + (extra && `\`${extra}\``),
         `${later} of ${pairs}${whole ? "" : ", incomplete"}`, whole ? numberText(p, 3) : "",
-        `${ratioText(ratio)} (${ratioText(ratios[0])} to ${ratioText(ratios.at(-1))})`,
-        !whole ? "" : passes && ratio.value >= 1.25 ? "matters" : "not shown"];
+        `${texts[0]} (${texts[1]} to ${texts[2]})`,
+        !whole ? "" : passes && median >= 1.25 ? "matters" : "not shown"];
     });
   });
   return markdown(["comparison", "text", "later in", "p", "ratio of steps: median", "verdict"],
@@ -131,11 +133,11 @@ export const cellTable = (runs) => markdown(
 export const ownRatesTable = (runs) => markdown(["query heads", "text", "rates",
   "steps on one KV head", "on four", "later in", "ratio of steps: median"],
 [1, 3].flatMap((task) => kOwnRates.flatMap((pair) => {
-  const about = { task, tunedAt: task }, { later, all, ratio } = compared(runs, ...pair, about);
+  const about = { task, tunedAt: task }, { later, all, texts } = compared(runs, ...pair, about);
   return all ? [[`${pair[0].heads}`, taskText(task),
     pair.map((cell) => bestRate(runs, task, cell)).join(", "),
     ...pair.map((cell) => stepsText(fresh(runs, cell, about))), `${later} of ${all}`,
-    ratioText(ratio)]] : [];
+    texts[0]]] : [];
 })));
 
 // Thousands of questions in each direction until it is learned, and the ratio of six directions to
