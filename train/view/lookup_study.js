@@ -192,8 +192,9 @@ export function controlTable(runs) {
   return markdown(
     ["query heads on KV heads", "changed", "steps to learn", "right in the worst direction"],
     [...scales, ...low, [cellText(kNarrow), "a quarter of the bytes", fresh(runs, kNarrow)],
-      ...[one, cellOf(8, 1)].map((cell) =>
-        [cellText(cell), "at most 20,000 steps", fresh(runs, cell, { cap: 20000 })]), ...boards]
+      ...[[one], [kPrimary[0], kLowRates[0]], [cellOf(8, 1)]].map(([cell, lr]) =>
+        [cellText(cell), `at most 20,000 steps${lr ? `, rate ${lr}` : ""}`,
+          fresh(runs, cell, { cap: 20000, lr })]), ...boards]
       .filter(([, , all]) => all.length).map(([cell, changed, all]) =>
         [cell, changed, stepsText(all), worstText(all)]));
 }
