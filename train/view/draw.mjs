@@ -70,7 +70,7 @@ const kStudies = [
     "One KV head 0.023 and 0.035 of 0.86 nats (two seeds, the whole validation part)."],
   ["headers_muon", "At rates of Muon of their own?", [lossTable, sweepTable],
     "0.146 after 2000 steps (one seed, each at an edge of the rates)."],
-  ["headers_rates", "And at width 64?", [lossTable, sweepTable],
+  ["headers_width64", "And at width 64?", [lossTable, sweepTable],
     "0.090 of 1.18 nats (one seed)."],
   ["headers_qk_norm", "With QK-norm?", [lossTable, courseTable],
     "One KV head 0.078 and 0.015 behind MHA, which is 0.060 and 0.106 behind MHA without."],

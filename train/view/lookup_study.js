@@ -81,23 +81,28 @@ export function signTest(count, all) {
 }
 
 // Ratios of the steps of the first cell to those of the second, seed by seed: median, least, most.
-// That of a censored run is a bound, of two it is 1. A figure that bounds may move is one, too.
+// That of a censored run may lie anywhere beyond it, of two it is 1; a figure that this may move is
+// printed as a bound.
 function compared(runs, first, second, text) {
   const others = fresh(runs, second, text);
   const ratios = fresh(runs, first, text).flatMap((run) => {
     const other = others.find(({ seed }) => seed === run.seed);
-    return other ? [{ ratio: stepsOf(run) / stepsOf(other),
-      bound: (run.learned === null) - (other.learned === null) }] : [];
+    if (!other) return [];
+    const value = stepsOf(run) / stepsOf(other), late = run.learned === null;
+    const alike = late === (other.learned === null);
+    return [{ value, low: alike || late ? value : 0,
+      high: alike || !late ? value : Number.MAX_VALUE }];
   });
-  const later = ratios.filter(({ ratio }) => ratio > 1).length, all = ratios.length;
-  const values = ratios.map(({ ratio }) => ratio).sort((a, b) => a - b), half = all / 2;
-  const mayBe = (way, limit) => ratios.some(({ ratio, bound }) =>
-    bound === way && way * (limit - ratio) >= 0);
-  const figure = (low, high) => (mayBe(1, high) ? "> " : mayBe(-1, low) ? "< " : "") +
-    numberText((low + high) / 2, 2);
-  const texts = [[Math.ceil(half) - 1, Math.floor(half)], [0, 0], [all - 1, all - 1]]
-    .map((places) => figure(...places.map((place) => values[place])));
-  return { later, all, p: signTest(later, all), median: medianOf(values), texts };
+  const figure = (of) => {
+    const [value, low, high] =
+      ["value", "low", "high"].map((name) => of(ratios.map((each) => each[name])));
+    const bound = high > value ? "> " : low < value ? "< " : "";
+    return { value, text: bound + numberText(value, 2) };
+  };
+  const later = ratios.filter(({ value }) => value > 1).length, all = ratios.length;
+  return { later, all, p: signTest(later, all), ratio: figure(medianOf),
+    smallest: figure((values) => Math.min(...values)),
+    greatest: figure((values) => Math.max(...values)) };
 }
 
 // The primary comparisons, corrected by Holm, and the same ones at other texts and scales.
@@ -108,13 +113,13 @@ export function comparisonTable(runs) {
     const all = kComparisons.map(([name, ...cells]) =>
       ({ name, ...compared(runs, ...cells, { task, extra }) })).filter(({ all: pairs }) => pairs);
     const least = Math.min(...all.map(({ p }) => p));
-    return all.map(({ name, later, all: pairs, p, median, texts }) => {
+    return all.map(({ name, later, all: pairs, p, ratio, smallest, greatest }) => {
       const whole = pairs === kSeeds.length;
       const passes = least <= 0.05 / 2 && p <= (p === least ? 0.05 / 2 : 0.05);
       return [name, taskText(task) + which + (extra && `\`${extra}\``),
         `${later} of ${pairs}${whole ? "" : ", incomplete"}`, whole ? numberText(p, 3) : "",
-        `${texts[0]} (${texts[1]} to ${texts[2]})`,
-        !whole ? "" : passes && median >= 1.25 ? "matters" : "not shown"];
+        `${ratio.text} (${smallest.text} to ${greatest.text})`,
+        !whole ? "" : passes && ratio.value >= 1.25 ? "matters" : "not shown"];
     });
   });
   return markdown(["comparison", "text", "later in", "p", "ratio of steps: median", "verdict"],
@@ -133,11 +138,11 @@ export const cellTable = (runs) => markdown(
 export const ownRatesTable = (runs) => markdown(["query heads", "text", "rates",
   "steps on one KV head", "on four", "later in", "ratio of steps: median"],
 [1, 3].flatMap((task) => kOwnRates.flatMap((pair) => {
-  const about = { task, tunedAt: task }, { later, all, texts } = compared(runs, ...pair, about);
+  const about = { task, tunedAt: task }, { later, all, ratio } = compared(runs, ...pair, about);
   return all ? [[`${pair[0].heads}`, taskText(task),
     pair.map((cell) => bestRate(runs, task, cell)).join(", "),
     ...pair.map((cell) => stepsText(fresh(runs, cell, about))), `${later} of ${all}`,
-    texts[0]]] : [];
+    ratio.text]] : [];
 })));
 
 // Thousands of questions in each direction until it is learned, and the ratio of six directions to
