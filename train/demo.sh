@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds headcount and compares training steps until two tasks are learned, each by models with
 # four KV heads and with one: a minute of training on two cores. The last lines of each say whether
-# one KV head is enough.
+# one KV head is enough, the last of all what it costs on text.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source train/install_packages.sh \
@@ -19,6 +19,8 @@ for text in recall lookup; do
   echo "$text: training until they have learned; after 3 seconds, ETA says how long" >&2
   .build/release/headcount compare --data "$text" --out "$out/$text" "$@"
 done
+echo "on text one KV head instead of four loses 0.1 % on Shakespeare; on C++ headers 14 % after 2000"
+echo "steps, 3 % after 8000, and four narrow heads of the same bytes 18 %: train/compare/FINDINGS.md"
 if [ ! -e "$page" ]; then
   echo "train and ask in a browser: train/page/build.sh makes $page" >&2
 fi
