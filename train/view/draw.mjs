@@ -75,6 +75,8 @@ const kStudies = [
     "0.146 after 2000 steps (one seed, each at an edge of the rates)."],
   ["headers_width64", "And at width 64?", [lossTable, sweepTable],
     "0.090 of 1.18 nats (one seed)."],
+  ["headers_width256", "And at width 256?", [lossTable, courseTable],
+    "0.027 of 0.87 nats (one seed)."],
   ["headers_qk_norm", "With QK-norm?", [lossTable, courseTable],
     "One KV head 0.078 and 0.015 behind MHA, which is 0.060 and 0.106 behind MHA without."],
   ["dictionary", "And on an English dictionary?", [lossTable, courseTable, positionTable],
