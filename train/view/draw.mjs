@@ -70,7 +70,7 @@ const kStudies = [
     "Two KV heads 0.002 of 0.86 nats, a latent 0.014, one KV head 0.025, four narrow ones 0.154 " +
     "(two seeds, the whole validation part)."],
   ["headers_narrow", "What helps narrow heads?", [lossTable],
-    "Neither 16 query heads nor QK-norm nor another base of RoPE (one seed)."],
+    "16 query heads, QK-norm, another base of RoPE: none closes the gap (one seed)."],
   ["headers_muon", "At rates of Muon of their own?", [lossTable, sweepTable],
     "0.146 after 2000 steps (one seed, each at an edge of the rates)."],
   ["headers_width64", "And at width 64?", [lossTable, sweepTable],
