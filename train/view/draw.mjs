@@ -64,6 +64,8 @@ const kStudies = [
   ["shakespeare_seeds", "What do more seeds say?", [lossTable],
     "Windows and states stay near MHA; sharing between two layers costs, at one rate."],
   ["shakespeare_looks", "What do more seeds say of what was looked at earlier?", [lossTable]],
+  ["shakespeare_narrow", "Four heads a quarter as wide?", [lossTable],
+    "0.007 ± 0.012 behind."],
   ["headers", "A smaller cache on headers?", [lossTable, courseTable, positionTable],
     "A quarter of MHA's bytes 0.11 to 0.15 of 0.96 nats after 2000 steps (three seeds)."],
   ["headers_long", "And after 8000 steps?", [lossTable, courseTable, positionTable],
