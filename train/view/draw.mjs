@@ -131,8 +131,8 @@ const kStudies = [
   ["shazeer", "At equal bytes, few whole heads or fewer KV heads?", [lossTable, kShazeer],
     "One KV head for all is ahead by 0.04 to 0.10 (0.11 M parameters)."],
   ["staircase", "Which step from GQA to MLA costs what?", [lossTable, kStaircase],
-    "The rotated part 0.03 at one rate; MLA is 0.05 behind GQA, with a latent of the queries 0.03 " +
-    "(0.11 M parameters)."],
+    "The rotated part 0.03 at one rate; MLA is 0.05 behind GQA, with a latent of the queries " +
+    "0.03 (0.11 M parameters)."],
   ["queries", "KV heads or their ratio to query heads?", [lossTable],
     "Not told apart: one of four loses 0.011 ± 0.007 over 4, 8 and 16 query heads (0.10 M)."],
   ["mqar_figure", "Is recall here the field's task?", [answerTable, sweepTable],
